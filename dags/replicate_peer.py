@@ -1,8 +1,8 @@
 """Ship the queued WALs of a source cluster's managed peers, in micro-batches.
 
-`roll` makes the RegionServers begin new WALs, once for all peers. Then, for each peer, `plan` lists the closed WALs, `ship` is
-the Spark job, and `report` says what was shipped and fails if anything was not. A managed peer is DISABLED and has
-`walferry.managed=true` in its configuration; no other peer is touched.
+`roll` makes the RegionServers that may have written edits for a peer begin new WALs, once for all peers. Then, for each peer,
+`plan` lists the closed WALs, `ship` is the Spark job, and `report` says what was shipped and fails if anything was not. A managed
+peer is DISABLED and has `walferry.managed=true` in its configuration; no other peer is touched.
 
 Runs overlap, so a peer cluster that is down, or a peer with a large backlog, does not delay other peers. If another run holds a
 peer, a run skips its own `ship` and leaves the peer to the other run. If a peer cluster is down, its peer's `ship` fails at once,
@@ -30,8 +30,8 @@ PARAMS = {
         True,
         type="boolean",
         title="Roll WALs first",
-        description="Have the RegionServers begin new WALs, so that all edits written until now are shipped. "
-        "Without it only WALs that HBase has rolled itself are.",
+        description="Have the RegionServers that may have written something for a peer begin new WALs, so that all edits written "
+        "until now are shipped. Without it only WALs that HBase has rolled itself are.",
     ),
     "deadline": Param(
         1800,

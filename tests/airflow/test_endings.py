@@ -15,6 +15,7 @@ from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.run_notes import DAGS
 from walferry.base.zk.errors import ConnectError
 from walferry.engine.summary import GroupSummary, Status
+from walferry.replication.queues.needed_rolls import RollChoice
 from walferry.replication.queues.rolling import Rolled
 from walferry.runs.steps import batch
 
@@ -100,6 +101,9 @@ def test_of_many_servers_that_were_not_rolled_the_log_has_all(
     cluster.unrolled = {f"s{number:02}": "no answer" for number in range(30)}
     monkeypatch.setattr(batch, "open_session", lambda source: nullcontext())
     monkeypatch.setattr(batch, "_is_mine", lambda *_: True)
+    monkeypatch.setattr(batch.needed_rolls, "choose", lambda *_: RollChoice(frozenset()))
+    monkeypatch.setattr(batch.needed_rolls, "note", lambda *_: None)
+    monkeypatch.setattr(batch, "near_limit", lambda *_: [])
     monkeypatch.setattr(batch.rolling, "roll", lambda *_: Rolled(1, cluster.unrolled))
     monkeypatch.setattr(batch, "roll", ROLL)
     run()

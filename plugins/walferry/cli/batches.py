@@ -113,9 +113,9 @@ def _ship(source: SourceCluster, peer_id: str, how: ShipTerms, *, roll: bool) ->
 
     run = run_name("ship")
     rolled = batch.roll(source, [peer_id], run) if roll else None
-    unrolled = rolled.problems if rolled else ()
+    unrolled, warnings = (rolled.problems, rolled.warnings) if rolled else ((), ())
     planned = batch.plan(source, peer_id, f"{run}.1", run)
-    steps: dict[str, Any] = {"roll": "failed" if unrolled else "success", "unrolled": unrolled}
+    steps: dict[str, Any] = {"roll": "failed" if unrolled else "success", "unrolled": unrolled, "roll_warnings": warnings}
     summaries: list[GroupSummary] = []
     if planned.groups and not planned.left_to:
         tell(f"peer {peer_id}: {planned.wals:,} WALs of {planned.groups:,} WAL groups, at least {planned.bytes:,} bytes to ship")

@@ -162,6 +162,11 @@ class OwnZNodes:
         return f"{self.root}/loading/{quoted(f'{self.cluster.base}/{peer_id}/{run_id}')}"
 
     @property
+    def rolls(self) -> str:
+        """What batches know of the servers' last rolls."""
+        return f"{self.root}/rolls/{quoted(self.cluster.base)}"
+
+    @property
     def master_role(self) -> str:
         """The lock of the run that acts as the cluster's master."""
         return self._regions("role")

@@ -42,19 +42,20 @@ class ChosenPeers(XComValue):
 
 @dataclass(frozen=True)
 class RollReport(XComValue):
-    """How many RegionServers have begun new WALs for a run, and why others have not."""
+    """How many RegionServers have begun new WALs for a run, why others have not, and how many had no need to."""
 
     servers: int
     problems: Sequence[str] = ()
+    spared: int = 0
+    warnings: Sequence[str] = ()  # what the rolls lead to
 
     @classmethod
-    def of(cls, servers: int, failures: Mapping[str, str]) -> RollReport:
+    def of(cls, servers: int, failures: Mapping[str, str], *, spared: int = 0, warnings: Sequence[str] = ()) -> RollReport:
         """Return the report of a roll. It keeps only some of very many failures."""
         reported = [f"roll of {server}: {why}"[:MAX_TEXT_CHARS] for server, why in list(failures.items())[:MAX_PROBLEMS]]
         more = len(failures) - len(reported)
-        return cls(
-            servers, [*reported, f"roll of {more:,} more servers failed: see the log of the task roll"] if more else reported
-        )
+        problems = [*reported, f"roll of {more:,} more servers failed: see the log of the task roll"] if more else reported
+        return cls(servers, problems, spared, [warning[:MAX_TEXT_CHARS] for warning in warnings])
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Checks everything that Walferry needs of a source, from the files of a login to the queues of each peer.
 
 login       files, a ticket from the KDC
-source      ZooKeeper and its ACLs, Walferry's own root, RegionServers, the Master, ADMIN, WAL folders, dead servers' queues
+source      ZooKeeper and its ACLs, Walferry's own root, RegionServers, the Master, ADMIN, WAL folders, servers with many WALs,
+            dead servers' queues
 peers       configuration; the peer cluster's login, ZooKeeper, RegionServers, WRITE; tables, queues
 """
 
@@ -22,7 +23,7 @@ from walferry.base.texts import shell_word
 from walferry.base.zk.acls import share
 from walferry.base.zk.client import CONNECT_TIMEOUT_SECONDS, children, connected, just_written, read
 from walferry.base.zk.errors import ForeignRoot, NoAccess, known
-from walferry.hbase.cluster import check_layout, check_storage, cluster_id
+from walferry.hbase.cluster import check_layout, check_storage, cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import MasterSilent
 from walferry.hbase.files.access import missing_rights, needs_of
@@ -32,6 +33,8 @@ from walferry.hbase.rpc.errors import AccessDenied
 from walferry.hbase.values import decode_server_version
 from walferry.replication.peers.reading import Peer, read_peers
 from walferry.replication.queues.dead_servers import find_dead, recovered_queues
+from walferry.replication.retention.unflushed import KIND as UNFLUSHED
+from walferry.replication.retention.unflushed import near_limit
 from walferry.replication.source.agreement import master_peers
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, owners_of
@@ -69,6 +72,7 @@ def _check(source: SourceCluster, peer_ids: Sequence[str], connect_seconds: floa
                 yield from found_by("RegionServers", lambda: _servers(session))
                 yield from found_by("Master", lambda: _master(session))
                 yield checked("WAL folders", lambda: _folders(session))
+                yield from found_by(UNFLUSHED, lambda: _unflushed(session))
                 yield checked("replication", lambda: _storage(session))
                 yield from found_by("peers", lambda: _peers(session, peer_ids))
                 if not peer_ids:
@@ -157,6 +161,10 @@ def _folders(session: Session) -> str:
     if problem := missing_rights(needs_of(source.wal_root, archive=source.archive, quarantine=source.quarantine)):
         raise NoFileRight(problem)
     return f"{session.source.wal_root} can be read"
+
+
+def _unflushed(session: Session) -> list[Finding]:
+    return near_limit(session, live_servers(session.zk, session.nodes))
 
 
 def _storage(session: Session) -> str:

@@ -42,7 +42,7 @@ def peers() -> list[str]:
 
 @task
 def roll(peers: Sequence[str]) -> None:
-    """Make the RegionServers begin new WALs, once for all peers."""
+    """Make the RegionServers that need it begin new WALs, once for all peers."""
     from walferry.runs.steps import batch
 
     context = get_current_context()
@@ -54,7 +54,9 @@ def roll(peers: Sequence[str]) -> None:
     if rolled is None:
         print("There is no peer to roll for.")
         return
-    print(f"{rolled.servers} RegionServers have begun new WALs.")
+    print(
+        f"{rolled.servers} RegionServers have begun new WALs. {rolled.spared} others have written nothing that a peer may want."
+    )
     context["ti"].xcom_push(ROLLED, rolled.to_xcom())
     if rolled.problems:
         raise RollFailed(rolled.problems, "see the warnings above")
@@ -111,13 +113,15 @@ def _steps(ti: Any) -> Steps:
     def reported(step: str, key: str) -> Any:
         return ti.xcom_pull(task_ids=f"{GROUP}.{step}", key=key, map_indexes=ti.map_index)
 
-    rolled = ti.xcom_pull(task_ids="roll", key=ROLLED)
+    xcom = ti.xcom_pull(task_ids="roll", key=ROLLED)
+    rolled = RollReport.from_xcom(xcom) if xcom else RollReport(0)
     return Steps(
         plan=state_of(ti, f"{GROUP}.plan", ti.map_index),
         ship=state_of(ti, f"{GROUP}.ship", ti.map_index),
         roll=state_of(ti, "roll"),
         refusal=(reported("plan", PROBLEM) or ("", ""))[1],
-        unrolled=RollReport.from_xcom(rolled).problems if rolled else (),
+        unrolled=rolled.problems,
+        roll_warnings=rolled.warnings,
         left_to=reported("ship", LEFT_TO) or "",
         peer_down=reported("ship", PEER_DOWN) or "",
         by_spark_submit=reported("ship", BY_SPARK_SUBMIT) or "",

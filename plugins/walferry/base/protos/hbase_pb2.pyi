@@ -993,6 +993,30 @@ class CleanupBulkLoadResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class RegionLoad(_message.Message):
+    __slots__ = ("region_specifier", "storefiles", "write_requests_count", "complete_sequence_id")
+    REGION_SPECIFIER_FIELD_NUMBER: _ClassVar[int]
+    STOREFILES_FIELD_NUMBER: _ClassVar[int]
+    WRITE_REQUESTS_COUNT_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_SEQUENCE_ID_FIELD_NUMBER: _ClassVar[int]
+    region_specifier: RegionSpecifier
+    storefiles: int
+    write_requests_count: int
+    complete_sequence_id: int
+    def __init__(self, region_specifier: _Optional[_Union[RegionSpecifier, _Mapping]] = ..., storefiles: _Optional[int] = ..., write_requests_count: _Optional[int] = ..., complete_sequence_id: _Optional[int] = ...) -> None: ...
+
+class GetRegionLoadRequest(_message.Message):
+    __slots__ = ("table_name",)
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    table_name: TableName
+    def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ...) -> None: ...
+
+class GetRegionLoadResponse(_message.Message):
+    __slots__ = ("region_loads",)
+    REGION_LOADS_FIELD_NUMBER: _ClassVar[int]
+    region_loads: _containers.RepeatedCompositeFieldContainer[RegionLoad]
+    def __init__(self, region_loads: _Optional[_Iterable[_Union[RegionLoad, _Mapping]]] = ...) -> None: ...
+
 class GetStoreFileRequest(_message.Message):
     __slots__ = ("region", "family")
     REGION_FIELD_NUMBER: _ClassVar[int]

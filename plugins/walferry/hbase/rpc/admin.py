@@ -30,6 +30,15 @@ def roll_wal_writer(server: ServerName, *, login: Login = UNSECURED, timeout: fl
         connection.call("RollWALWriter", pb.RollWALWriterRequest(), pb.RollWALWriterResponse)
 
 
+def region_loads(server: ServerName, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> list[pb.RegionLoad]:
+    """Return the numbers that the server keeps for each region that it serves now. Raises an RpcError: HBase 1 has no such call.
+
+    The call needs no permission, and the server makes its answer from what it has in memory.
+    """
+    with connect(server, login=login, timeout=timeout, most_bytes=MAX_REGIONS_BYTES) as connection:
+        return list(connection.call("GetRegionLoad", pb.GetRegionLoadRequest(), pb.GetRegionLoadResponse).region_loads)
+
+
 def why_silent(server: ServerName, *, login: Login = UNSECURED, timeout: float) -> RpcError | None:
     """Return why the server does not answer a call that costs it nothing, or None if it answers anything.
 

@@ -50,6 +50,7 @@ _BEGUN = "no edit is older than its WAL's file"
 _NOTED = "the last run has noted it"
 _WAS_EMPTY = "when its WAL was read last, it had nothing to ship"
 _OPEN = "its WAL is being written, and is shipped once its server has begun another one"
+_QUIET = "when a batch last asked its server, it had written nothing that a peer may want since its last rolls"
 WINDOW_SECONDS = 1800.0
 
 
@@ -234,16 +235,19 @@ def group_status(
     """Return the status of the group with these `wals`. Its `closed` WALs can be shipped. `now` is in ms since the epoch."""
     key = queue.id.peer_id, wals[0].name.group
     notes, holder = view.notes.groups.get(key), view.leases.get(key)
-    closed_lag = _closed_lag(closed, notes, files, now)
+    writer = None if wals[0].name.server is None else str(wals[0].name.server)
+    peer = (view.peers or {}).get(queue.id.peer_id)
+    since = _since(wals, view.quiet.get(writer or "", 0) if peer is not None and peer.managed else 0)
+    closed_lag = _closed_lag(closed, notes, files, since, now)
     failing = notes.failing if notes else ()
     return GroupStatus(
         group=wals[0].name.group,
-        writer=None if wals[0].name.server is None else str(wals[0].name.server),
+        writer=writer,
         sizeOfLogQueue=len(wals),
         wals_left=len(closed),
         oldest=_oldest(wals[0]),
         bytes_left=None if files is None else _left_of_group(closed, files),
-        replicationLag=ages.oldest([closed_lag, *(_open_lag(wal, files, now) for wal in wals[len(closed) :])]),
+        replicationLag=ages.oldest([closed_lag, *(_open_lag(wal, files, since[wal.name], now) for wal in wals[len(closed) :])]),
         closed_lag=closed_lag,
         holder=holder,
         last_run=_last_run(notes.last, holder, now) if notes else None,
@@ -274,38 +278,57 @@ def _left_of_group(closed: Sequence[QueuedWal], files: FilesSeen) -> BytesLeft:
     return BytesLeft(known, unsure)
 
 
-def _closed_lag(closed: Sequence[QueuedWal], notes: GroupNotes | None, files: FilesSeen | None, now: int) -> Age:
+def _since(wals: Sequence[QueuedWal], quiet_ms: int) -> dict[WalName, int]:
+    """Return, for each WAL of a group, a time before which it has no edit that a peer may want.
+
+    The server had written no such edit to the WAL that was open at `quiet_ms`, nor to a later one, of course.
+    """
+    newer = (*(wal.name.timestamp for wal in wals[1:]), None)
+    return {
+        wal.name: wal.name.timestamp if closed is not None and closed <= quiet_ms else max(wal.name.timestamp, quiet_ms)
+        for wal, closed in zip(wals, newer, strict=True)
+    }
+
+
+def _closed_lag(
+    closed: Sequence[QueuedWal], notes: GroupNotes | None, files: FilesSeen | None, since: Mapping[WalName, int], now: int
+) -> Age:
     for wal in closed:
-        position = _position(wal)
+        begun, position = since[wal.name], _position(wal)
         if position is None:
-            return ages.at_most(wal.name.timestamp, now, "its position cannot be read")
+            return ages.at_most(begun, now, "its position cannot be read")
         read = files.read_at(wal.name.text, position) if files else None
         if read is None:
-            return _bound(wal.name, notes, now)
+            return _bound(wal.name, notes, begun, now)
         if read.written_ms is not None:
-            return ages.exactly(read.written_ms, now)
+            return _age_of_first(read.written_ms, begun, now)
         if read.open_ms is not None:
-            return ages.at_most(read.open_ms, now, _WAS_EMPTY)
+            return ages.at_most(max(read.open_ms, begun), now, _WAS_EMPTY)
     return ages.NOTHING_WAITS
 
 
-def _bound(wal: WalName, notes: GroupNotes | None, now: int) -> Age:
+def _bound(wal: WalName, notes: GroupNotes | None, begun: int, now: int) -> Age:
     """Return the largest possible age of an edit of this WAL. As shipping goes on, the oldest waiting edit only gets younger."""
     noted = notes.last.summary.timestampOfNextToReplicate if notes else None
-    if noted is not None and wal.timestamp < noted <= now:
+    if noted is not None and begun < noted <= now:
         return ages.at_most(noted, now, _NOTED)
-    return ages.at_most(wal.timestamp, now, _BEGUN)
+    return ages.at_most(begun, now, _BEGUN if begun == wal.timestamp else _QUIET)
 
 
-def _open_lag(wal: QueuedWal, files: FilesSeen | None, now: int) -> Age:
+def _age_of_first(written_ms: int, begun: int, now: int) -> Age:
+    """Return the age of the first entry behind a position, or of a later one if no peer may want those before `begun`."""
+    return ages.exactly(written_ms, now) if written_ms >= begun else ages.at_most(begun, now, _QUIET)
+
+
+def _open_lag(wal: QueuedWal, files: FilesSeen | None, begun: int, now: int) -> Age:
     position = _position(wal)
     read = files.read_at(wal.name.text, position) if files and position is not None else None
     if read is None:
-        return ages.at_most(wal.name.timestamp, now, _OPEN)
+        return ages.at_most(begun, now, _OPEN)
     if read.written_ms is not None:
-        return ages.exactly(read.written_ms, now)
+        return _age_of_first(read.written_ms, begun, now)
     if read.open_ms is not None and now - read.open_ms > FRESH_MS:
-        return ages.at_most(read.open_ms, now, _WAS_EMPTY)
+        return ages.at_most(max(read.open_ms, begun), now, _WAS_EMPTY)
     return ages.NOTHING_WAITS
 
 

@@ -26,6 +26,7 @@ from walferry.master.znodes import RegionInTransition, decode_region, decoded
 from walferry.observe.status.notes import Group, Notes, read_notes
 from walferry.replication.peers.reading import Peer, peer_of
 from walferry.replication.queues.errors import QueuesMoving
+from walferry.replication.queues.needed_rolls import read_rolls
 from walferry.replication.queues.reading import Queue, groups, see_queues
 from walferry.replication.source.session import Session, owners_of
 
@@ -65,6 +66,7 @@ class ZooKeeperView:
     peer_locks: Mapping[str, Holder] = field(default_factory=dict)  # by peer: held now
     hfile_refs: Mapping[str, int] = field(default_factory=dict)  # by peer
     notes: Notes = field(default_factory=Notes)
+    quiet: Mapping[str, int] = field(default_factory=dict)  # ServerRolls.quiet_ms by server
     in_transition: RegionsInTransition | None = None
     problems: tuple[str, ...] = ()
     problems_left_out: int = 0
@@ -90,6 +92,7 @@ def view(session: Session) -> ZooKeeperView:
         peer_locks=_held(session, {session.own.peer_lock(peer_id): peer_id for peer_id in peers or ()}),
         hfile_refs=_hfile_refs(session, peers or ()), notes=notes, in_transition=in_transition, problems=tuple(shown),
         problems_left_out=len(problems) - len(shown),
+        quiet={server: rolls.quiet_ms for server, rolls in read_rolls(session).items()},
     )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 `reading` takes the snapshot of the queues that all other modules use, and decides which WALs are closed. `consistent` reads again
 if a queue was moved meanwhile. `finding` looks for a group or a WAL where it was last seen, and further only if it may have
-moved. `claims` moves a dead server's queues, and deletes queues of peers that no longer exist. `rolling` begins new WALs.
+moved. `claims` moves a dead server's queues, and deletes queues of peers that no longer exist. `rolling` begins new WALs,
+and `needed_rolls` decides which servers need that.
 
     dead_servers    queues that get no new WALs, and the dead servers that they came from
     errors          errors of changes to replication queues

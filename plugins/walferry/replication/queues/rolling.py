@@ -1,15 +1,19 @@
-"""Makes the RegionServers begin new WALs, so that all edits written until now lie in closed WALs.
+"""Makes RegionServers begin new WALs, so that all edits that they have written until now lie in closed WALs.
 
 One roll serves any number of peers: a server queues its new WAL for each peer before it uses the WAL.
+
+Each server is asked by itself: the Masters of HBase 1 and 2 have no call for all servers. HBase 3, which Walferry refuses, has
+one (rollAllWALWriters, HBASE-26974). It rolls servers that need no roll, and does not say which servers did not roll, or why.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from walferry.base.security.login import Login
 from walferry.base.zk.client import children_each
@@ -31,21 +35,27 @@ log = logging.getLogger(__name__)
 _Queue = tuple[str, str]  # a live server and a peer
 _Newest = dict[_Queue, dict[str, int]]  # the newest WAL's timestamp by WAL group
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Rolled:
-    """How many live RegionServers have begun new WALs, and why the others have not."""
+    """How many of the asked RegionServers that are live have begun new WALs, and why the others have not."""
 
     servers: int
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
-def roll(session: Session, peer_ids: Collection[str]) -> Rolled:
-    """Make each live RegionServer begin new WALs, and wait until they are queued for all of these peers. Raises WalferryError.
+def roll(session: Session, peer_ids: Collection[str], only: Collection[ServerName] | None = None) -> Rolled:
+    """Make each live RegionServer, or each of `only`, begin new WALs, and wait until they are queued for all of these peers.
 
     Only names are read. A server that dies in the meantime is not a failure: its WALs need no roll any more.
+
+    Raises WalferryError.
     """
-    servers = live_servers(session.zk, session.nodes)
+    servers = live_servers(session.zk, session.nodes) if only is None else only
+    if not servers:
+        return Rolled(0)
     before = _newest(session, ((str(server), peer_id) for server in servers for peer_id in peer_ids))
     failures = _ask(servers, session.source.login)
     late = _await_newer(session, {queue: newest for queue, newest in before.items() if queue[0] not in failures})
@@ -76,29 +86,47 @@ def _newest_of(names: Iterable[str]) -> dict[str, int]:
     return newest
 
 
-def _ask(servers: Collection[ServerName], login: Login) -> dict[str, str]:
-    """Ask all servers at the same time; return why some did not roll. A call that hangs, e.g. at a name look-up, is abandoned."""
-    give_up = time.monotonic() + CALLS_SECONDS
+def ask_each(
+    servers: Collection[ServerName], ask: Callable[[ServerName, float], T], seconds: float
+) -> tuple[dict[ServerName, T], dict[ServerName, str]]:
+    """Ask all servers at the same time. Returns the answers, and why other servers gave none.
 
-    def ask(server: ServerName) -> str | None:
+    `ask` gets a server and the seconds that are left for it, and may raise an RpcError. A call that hangs is abandoned, e.g. at a
+    name look-up.
+    """
+    give_up = time.monotonic() + seconds
+    failures: dict[ServerName, str] = {}
+
+    def answer(server: ServerName) -> T:
         left = give_up - time.monotonic()
         if left <= 0:
-            return f"it was not asked within {CALLS_SECONDS:g} s, as too many other servers did not answer"
-        try:
-            roll_wal_writer(server, login=login, timeout=left)
-        except RpcError as error:
-            return str(error)
-        return None
+            raise RpcError(f"it was not asked within {seconds:g} s, as too many other servers did not answer")
+        return ask(server, left)
 
     pool = ThreadPoolExecutor(ASKED_AT_ONCE)
     try:
-        calls = {server: pool.submit(ask, server) for server in servers}
-        done, _ = wait(calls.values(), CALLS_SECONDS + GRACE_SECONDS)
-        late = f"it did not answer within {CALLS_SECONDS:g} s"
-        answers = {str(server): call.result() if call in done else late for server, call in calls.items()}
-        return {server: why for server, why in answers.items() if why is not None}
+        calls = {server: pool.submit(answer, server) for server in servers}
+        done, _ = wait(calls.values(), seconds + GRACE_SECONDS)
+        answers: dict[ServerName, T] = {}
+        for server, call in calls.items():
+            if call not in done:
+                failures[server] = f"it did not answer within {seconds:g} s"
+            elif isinstance(error := call.exception(), RpcError):
+                failures[server] = str(error)
+            else:
+                answers[server] = call.result()
+        return answers, failures
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ask(servers: Collection[ServerName], login: Login) -> dict[str, str]:
+    """Ask all servers at the same time to roll; return why some did not."""
+
+    def ask(server: ServerName, left: float) -> None:
+        roll_wal_writer(server, login=login, timeout=left)
+
+    return {str(server): why for server, why in ask_each(servers, ask, CALLS_SECONDS)[1].items()}
 
 
 def _await_newer(session: Session, before: _Newest) -> Collection[_Queue]:

@@ -117,13 +117,13 @@ def master_peers(session: Session) -> Mapping[str, Peer] | None:
         with master.connect(at, login=session.source.login, timeout=CALL_SECONDS) as connection:
             return {peer.id: peer_of_master(peer) for peer in master.list_peers(connection)}
     except (ClusterError, RpcError) as error:
-        if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or _is_hbase_1(session):
+        if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or is_hbase_1(session):
             return None
         refused, closed = isinstance(error, AccessDenied), isinstance(error, NotAuthenticated)
         raise MasterSilent(str(error), refused=refused, closed=closed) from error
 
 
-def _is_hbase_1(session: Session) -> bool:
+def is_hbase_1(session: Session) -> bool:
     """Return whether the servers say that they run HBase 1. A secured HBase may not: then the Master's own error is clearer."""
     return (release(session.zk, session.nodes) or "").startswith(HBASE_1)
 

@@ -64,6 +64,7 @@ class Steps:
     roll: str | None = "success"
     refusal: str = ""  # why the plan failed
     unrolled: Sequence[str] = ()  # the servers that did not roll, and why
+    roll_warnings: Sequence[str] = ()  # what the rolls lead to
     left_to: str = ""  # which other run ships the peer, or why none does
     peer_down: str = ""  # why no job was started
     by_spark_submit: str = ""  # why the Spark Connect server did not run the job
@@ -133,6 +134,7 @@ class BatchReport:
             "peer": self.peer,
             "ok": not self.failures,
             "failures": self.failures[:MAX_GROUPS],
+            "warnings": list(self.steps.roll_warnings),
             "left_to": self.left_to,
             "by_spark_submit": self.steps.by_spark_submit,
             "not_loaded": [why[:MAX_REASON_CHARS] for why in not_loaded(self.summaries)[:MAX_GROUPS]],
@@ -157,6 +159,7 @@ class BatchReport:
         elif self.steps.peer_down:
             lag = as_cell("replicationLag", self.totals["replicationLag"])
             lines.append(f"Backlog: {self._backlog}, replicationLag {lag}.")
+        lines += [f"WARNING {warning}" for warning in self.steps.roll_warnings]
         return "\n".join([*lines, *(f"FAILED {reason}" for reason in self.failures)])
 
     @property

@@ -17,14 +17,15 @@ from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import is_held, read_record
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.errors import MissingPeer, PausedPeer
-from walferry.hbase.names import parse_wal_name
+from walferry.hbase.names import ServerName, parse_wal_name
 from walferry.load.copy_records import under_way
 from walferry.replication.locks import peer_lock as rights
 from walferry.replication.peers.reading import check_shippable, read_peer, read_peers
 from walferry.replication.peers.settings import PeerSettings
-from walferry.replication.queues import rolling
+from walferry.replication.queues import needed_rolls, rolling
 from walferry.replication.queues.dead_servers import recovered_queues
 from walferry.replication.queues.reading import queued_groups
+from walferry.replication.retention.unflushed import near_limit
 from walferry.replication.source.agreement import check_peer, disagreements, master_peers
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peer_logins import with_logins_of
@@ -61,18 +62,33 @@ def choose(source: SourceCluster, asked: str | None) -> ChosenPeers:
 
 
 def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollReport | None:
-    """Make the RegionServers begin new WALs, once for all of these peers; return None if there is no peer to roll for.
+    """Make RegionServers begin new WALs, once for all of these peers; return None if there is no peer to roll for.
 
-    It does not wait for peers that cannot be shipped or that another run holds. Raises WalferryError.
+    Servers that have written nothing since that a managed peer may want are left alone. It does not wait for peers that cannot be
+    shipped or that another run holds. Raises WalferryError.
     """
     with open_session(source) as session:
         mine = [peer_id for peer_id in peer_ids if _is_mine(session, peer_id, run)]
         if not mine:
             return None
-        rolled = rolling.roll(session, mine)
+        choice = needed_rolls.choose(session)
+        rolled = rolling.roll(session, mine, choice.needed)
+        needed_rolls.note(session, choice, rolled.failures)
+        crowded = _crowded(session, choice.needed)
     for server, why in rolled.failures.items():  # the report contains the first ones
         log.warning("roll of %s: %s", server, why)
-    return RollReport.of(rolled.servers, rolled.failures)
+    for warning in crowded:
+        log.warning("%s", warning)
+    return RollReport.of(rolled.servers, rolled.failures, spared=len(choice.spared), warnings=crowded)
+
+
+def _crowded(session: Session, rolled: Collection[ServerName]) -> list[str]:
+    """Return a warning if rolls will soon make HBase flush. A roll does not fail because that cannot be found out."""
+    try:
+        return [finding.line for finding in near_limit(session, rolled)]
+    except WalferryError as error:
+        log.info("whether the servers have many WALs is not known: %s", error)
+        return []
 
 
 def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chosen: ChosenPeers | None = None) -> Planned:

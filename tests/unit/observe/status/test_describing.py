@@ -196,6 +196,27 @@ def test_wals_that_are_known_to_be_shipped_do_not_count() -> None:
     assert "is being written" in group.replicationLag.why
 
 
+def test_a_server_that_was_seen_to_be_quiet_has_no_older_edits_for_a_peer_in_the_wal_that_was_open_then() -> None:
+    seen, quiet = NOW - 4 * MINUTE, {SERVER: NOW - 4 * MINUTE}
+    alone, read = queue(wal(NOW - HOUR)), FilesSeen(reads={(name(NOW - HOUR), 0): Read(NOW - 50 * MINUTE)})
+    assert group_of_one(view(alone), read).replicationLag == Age(50 * MINUTE, Certainty.EXACT)
+    for files in (None, read):
+        lag = group_of_one(view(alone, quiet=quiet), files).replicationLag
+        assert (lag.ms, lag.certainty) == (4 * MINUTE, Certainty.AT_MOST)
+    later = FilesSeen(reads={(name(NOW - HOUR), 0): Read(NOW - MINUTE)})
+    assert group_of_one(view(alone, quiet=quiet), later).replicationLag == Age(MINUTE, Certainty.EXACT)
+
+    rolled_since = queue(wal(NOW - HOUR), wal(seen + MINUTE))
+    assert group_of_one(view(rolled_since, quiet=quiet), read).closed_lag.ms == 4 * MINUTE
+    rolled_before = queue(wal(NOW - HOUR), wal(seen))  # and not shipped, for another reason
+    assert group_of_one(view(rolled_before, quiet=quiet), read).closed_lag == Age(50 * MINUTE, Certainty.EXACT)
+
+
+def test_a_server_is_quiet_for_managed_peers_only() -> None:
+    others = view(queue(wal(NOW - HOUR)), peers=(peer(managed=False),), quiet={SERVER: NOW - MINUTE})
+    assert group_of_one(others).replicationLag.ms == HOUR
+
+
 def test_nothing_waits_if_the_open_wal_has_nothing_behind_its_position() -> None:
     alone = queue(wal(NOW - HOUR))
     assert not group_of_one(view(alone)).replicationLag.nothing_waits

@@ -102,6 +102,14 @@ def test_a_server_that_queues_no_new_wal_for_one_of_the_peers_is_a_failure(serve
     assert "no newer WAL" in rolled.failures[str(ONE)]
 
 
+def test_only_the_given_servers_are_asked(servers: Servers):
+    assert roll(SESSION, ["p"], [TWO]) == Rolled(1)
+    assert [server for server, _ in servers.asked] == [TWO]
+    assert servers.reads == 2
+    assert roll(SESSION, ["p"], []) == Rolled(0)
+    assert (len(servers.asked), servers.reads) == (1, 2)
+
+
 def test_a_server_without_wals_for_the_peer_is_not_waited_for(servers: Servers):
     del servers.wals[servers.queue(TWO, "p")]
     assert roll(SESSION, ["p"]) == Rolled(2)

@@ -80,6 +80,13 @@ def test_a_server_that_was_not_rolled_is_a_failure_once_only():
     assert failures(PLAN, Steps(roll="failed"), [SHIPPED]) == ["roll is failed: see its log"]
 
 
+def test_what_the_rolls_lead_to_is_reported_and_does_not_fail_a_batch() -> None:
+    report = BatchReport("p", PLAN, Steps(roll_warnings=["s1 has many WALs"]), [SHIPPED])
+    assert report.failures == []
+    assert "WARNING s1 has many WALs" in report.as_text().splitlines()
+    assert report.to_xcom()["warnings"] == ["s1 has many WALs"]
+
+
 def test_an_edit_that_was_never_shipped_has_no_age():
     never = GroupSummary(group="g2", status=Status.DONE, ageOfLastShippedOp=None)
     just_now = GroupSummary(group="g3", status=Status.DONE, ageOfLastShippedOp=0)
