@@ -46,8 +46,10 @@ def classic_options(
     )
 
 
-def add_managed_peer(address: ClusterAddress, peer_id: str, cluster_key: str) -> None:
-    """Add a managed peer: DISABLED, marked `walferry.managed=true`. RegionServers notice it within moments.
+def add_managed_peer(
+    address: ClusterAddress, peer_id: str, cluster_key: str, configuration: Mapping[str, str] | None = None
+) -> None:
+    """Add a managed peer: DISABLED, marked `walferry.managed=true`, with `configuration`. RegionServers notice it within moments.
 
     HBase 1's master has no call for this. As in ReplicationPeersZKImpl.addPeer and disablePeer, a peer is a znode with a child
     `peer-state`. This writes both at once, because a RegionServer that sees a peer without a state makes it ENABLED.
@@ -55,7 +57,7 @@ def add_managed_peer(address: ClusterAddress, peer_id: str, cluster_key: str) ->
     peer = f"{address.znode_parent}/replication/peers/{peer_id}"
     with zookeeper(address) as zk:
         transaction = zk.transaction()
-        transaction.create(peer, _peer_value(cluster_key, {"walferry.managed": "true"}))
+        transaction.create(peer, _peer_value(cluster_key, {"walferry.managed": "true", **(configuration or {})}))
         transaction.create(f"{peer}/peer-state", DISABLED)
         for result in transaction.commit():
             if isinstance(result, Exception):

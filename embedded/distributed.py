@@ -19,7 +19,7 @@ import psutil  # type: ignore[import-untyped]
 
 from embedded.delay import DelayingProxy
 from embedded.ephemerals import forget_master, forget_regionserver
-from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
+from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_log4j, write_site, zookeeper_settings
 from embedded.hdfs import Hdfs
 from embedded.jars import HBASE_2, JarSet
 from embedded.processes import SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC, ClusterError, JavaProcess, free_port, start_java, wait_until
@@ -27,13 +27,6 @@ from embedded.processes import SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC, ClusterError,
 START_TIMEOUT_SECONDS = 480
 STOP_TIMEOUT_SECONDS = 90
 FAR_HOST = "127.0.0.2"  # the address that RegionServers of a far cluster publish
-LOG4J = """\
-log4j.rootLogger=INFO, console
-log4j.appender.console=org.apache.log4j.ConsoleAppender
-log4j.appender.console.layout=org.apache.log4j.PatternLayout
-log4j.appender.console.layout.ConversionPattern=%d{HH:mm:ss.SSS} [%t] %p %c{2} - %m%n
-log4j.logger.org.apache.zookeeper=WARN
-"""
 
 
 @dataclass(frozen=True)
@@ -118,8 +111,7 @@ class DistributedCluster:
     def launch_zookeeper(self) -> None:
         write_site(self.address.hbase_site, self._settings())
         if self.options.jars is not HBASE_2:
-            # Its servers log through log4j, which stays silent without a configuration.
-            self.address.hbase_site.with_name("log4j.properties").write_text(LOG4J)
+            write_log4j(self.address.hbase_site)
         self.zookeeper = self._launch("zookeeper", "zookeeper.HQuorumPeer", [], "256m", (*SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC))
 
     def launch_servers(self) -> None:

@@ -50,6 +50,14 @@ SESSION_TIMEOUT_MS = 180_000
 # Pass this as `conf` to delete archived WALs within seconds once nothing needs them any more (HBase's default: 10 minutes).
 QUICK_LOG_CLEANER = {"hbase.master.cleaner.interval": "2000", "hbase.master.logcleaner.ttl": "2000"}
 
+LOG4J = """\
+log4j.rootLogger=INFO, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{HH:mm:ss.SSS} [%t] %p %c{2} - %m%n
+log4j.logger.org.apache.zookeeper=WARN
+"""
+
 
 @dataclass(frozen=True)
 class ClusterAddress:
@@ -86,3 +94,8 @@ def write_site(path: Path, settings: Mapping[str, str]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'<?xml version="1.0"?>\n<configuration>\n{properties}</configuration>\n')
     return path
+
+
+def write_log4j(site: Path) -> None:
+    """Write log4j.properties beside `site`: servers that log through log4j, as HBase 1's, stay silent without it."""
+    site.with_name("log4j.properties").write_text(LOG4J)

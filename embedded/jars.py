@@ -20,6 +20,7 @@ HADOOP_VERSION = "3.3.5"
 CODECS_VERSION = "2.6.1"  # the codecs have no builds for Hadoop 3, and do not depend on it
 HBASE_1_VERSION = "1.7.2"
 PHOENIX_VERSION = "5.2.1"
+PHOENIX_4_VERSION = "4.15.0-HBase-1.5"  # Maven Central has no later Phoenix 4
 # The groups of which HBase's own class path has jars of other versions.
 PROVIDED = ("org.apache.hbase", "org.apache.hadoop", "org.apache.zookeeper", "org.slf4j", "ch.qos.reload4j", "log4j")
 LOCK = Path(__file__).parent / "jars.lock"
@@ -108,8 +109,15 @@ PHOENIX = JarSet(
     ),
     excluded=tuple(f"{group}:.*" for group in PROVIDED),
 )
+# Phoenix 4, for HBASE_1. HBase's own copies of jars come first on the class path.
+PHOENIX_4 = JarSet(
+    "phoenix-4",
+    f"Phoenix {PHOENIX_4_VERSION}",
+    coordinates=(f"org.apache.phoenix:phoenix-core:{PHOENIX_4_VERSION}",),
+    excluded=tuple(f"{group}:.*" for group in (*PROVIDED, "ch.qos.logback", "junit", "org.hamcrest")),
+)
 SET_UP = (HBASE_2, HBASE_1, CODECS, PHOENIX)  # by set-up; the others are fetched when a cluster first needs them
-JAR_SETS = {jars.name: jars for jars in (*SET_UP, *OTHER_RELEASES)}
+JAR_SETS = {jars.name: jars for jars in (*SET_UP, PHOENIX_4, *OTHER_RELEASES)}
 
 
 def hbase_classpath(jars: JarSet = HBASE_2) -> list[Path]:

@@ -1,21 +1,63 @@
-"""Phoenix on embedded clusters: its servers' settings and jars, SQL by JDBC, and WALs with the index entries of Phoenix 4."""
+"""Phoenix on embedded clusters: its servers' settings and jars, SQL by JDBC, and WALs with index entries.
+
+Phoenix 5 runs on the clusters of HBASE_2, Phoenix 4 on those of HBASE_1.
+"""
 
 from __future__ import annotations
 
+import csv
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from embedded.client import ClientJvm
 from embedded.hbase import ClusterAddress
-from embedded.jars import PHOENIX, hbase_classpath
+from embedded.jars import HBASE_1, PHOENIX, PHOENIX_4, hbase_classpath
+from embedded.processes import ClusterError, start_java
 
 CONF = {"hbase.regionserver.wal.codec": "org.apache.hadoop.hbase.regionserver.wal.IndexedWALEditCodec"}
+# For servers and clients: tables are indexed as before Phoenix 4.14.3 and 5.1, with index entries in WALs.
+WITH_INDEX_ENTRIES = {"phoenix.index.region.observer.enabled": "false"}
+SQL_SECONDS = 300
 
 
 def phoenix_classpath() -> list[Path]:
     """Return Phoenix's jars, for servers and clients, without those of HBase."""
     return hbase_classpath(PHOENIX)
+
+
+def phoenix_4_classpath() -> list[Path]:
+    """Return the jars of Phoenix 4, for servers and clients. They follow HBase's, some of which have older copies here."""
+    return hbase_classpath(PHOENIX_4)
+
+
+def run_phoenix_4(address: ClusterAddress, *statements: str, tenant: str | None = None) -> list[tuple[str, ...]]:
+    """Run statements by Phoenix 4 in a JVM of their own, as the other clients' has classes of HBase 2. Takes some 10 s.
+
+    Returns the rows of all queries, each value as text. Raises ClusterError with the log's end if a statement fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="walferry-sql-") as name:
+        folder = Path(name)
+        script = folder / "statements.sql"
+        script.write_text("".join(f"{sql};\n" for sql in statements))
+        url = f"jdbc:phoenix:{address.quorum}:{address.znode_parent}" + (f";TenantId={tenant}" if tenant else "")
+        options = {
+            "-d": "org.apache.phoenix.jdbc.PhoenixDriver", "-u": url, "-n": "none", "-p": "none", "-f": str(script),
+            "--fastConnect=true": "", "--silent=true": "", "--outputformat=csv": "", "--showHeader=false": "",
+            "--isolation=TRANSACTION_READ_COMMITTED": "", "--autoCommit=true": "",
+        }  # fmt: skip
+        arguments = [part for option in options.items() for part in option if part]
+        classpath = [address.hbase_site.parent, *phoenix_4_classpath()]
+        process = start_java("sql", "sqlline.SqlLine", arguments, folder=folder, classpath=classpath, jars=HBASE_1)
+        try:
+            process.popen.wait(SQL_SECONDS)
+        finally:
+            process.kill()
+        text = process.log_text()
+        if process.popen.returncode or "\nError:" in text:
+            raise ClusterError(f"a statement failed; {process.tail()}")
+        return [tuple(row) for row in csv.reader((line for line in text.splitlines() if line.startswith("'")), quotechar="'")]
 
 
 class PhoenixSql:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from embedded.ephemerals import forget_servers
-from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
+from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_log4j, write_site, zookeeper_settings
 from embedded.jars import HBASE_2, JarSet
 from embedded.processes import SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC, ClusterError, JavaProcess, free_port, start_java, wait_until
 
@@ -74,6 +74,8 @@ class StandaloneCluster:
         if self._process is not None and self._process.alive:
             raise ClusterError(f"cluster {self.name} is running already")
         write_site(self.address.hbase_site, self._settings())
+        if self._jars is not HBASE_2:
+            write_log4j(self.address.hbase_site)
         self._has_former_life = self._zookeeper_data.exists()
         self._launched_at = time.time()
         self._process = start_java(

@@ -17,7 +17,7 @@ REPO = Path(__file__).parents[3]
 @pytest.mark.parametrize("jars", JAR_SETS.values(), ids=JAR_SETS)
 def test_the_lock_has_all_that_a_set_asks_for(jars):
     coordinates = {":".join(jar.coordinate.split(":")[:3]) for jar in locked(jars.name)}
-    assert not set(jars.coordinates) - coordinates, "a version was changed: run `python -m embedded.lock`"
+    assert not set(jars.coordinates) - coordinates, "a version was changed: run `python -m embedded.jars_lock`"
     assert not {jar for jar in locked(jars.name) if f"{jar.group}:{jar.name}" in jars.excluded}
 
 

@@ -5,10 +5,10 @@
     index  = int32 -1, vint n, table's name of n bytes, vint m, MutationProto of m bytes
     vint   = int8 from -112 on, the number itself | int8 -113 - k, k bytes of the number, big-endian           Hadoop's
 
-An index is a mutation of an index table, kept so that a recovery can write it again. Phoenix 4 and 5.0 write it with the row that
-it belongs to; later versions write the index tables themselves, and their WALs contain none. HBase's reader gives an index as a
-cell of the family METAFAMILY, which is never replicated. Here it becomes the shortest cell of that family: it is shorter than any
-index that Phoenix writes, so a buffer has room for its entries without indexes.
+An index is a mutation of an index table, kept so that a recovery can write it again. Phoenix writes it with the row that it
+belongs to up to 4.14.2 and 5.0, and later with phoenix.index.region.observer.enabled = false. By default later versions write
+none. HBase's reader gives an index as a cell of the family METAFAMILY, which is never replicated. Here it becomes the shortest
+cell of that family: it is shorter than any index that Phoenix writes, so a buffer has room for its entries without indexes.
 
 Source: Phoenix's IndexedWALEditCodec, KeyValueCodec, IndexedKeyValue (5.2), the same since 4.0; Hadoop's WritableUtils.
 """
