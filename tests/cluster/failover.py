@@ -230,12 +230,13 @@ def failover(
     regionservers: int,
     sleep_before_failover_ms: int,
     jars: JarSet = HBASE_2,
+    conf: Mapping[str, str] | None = None,
 ) -> Iterator[Failover]:
     """Yield clusters, a managed peer and the load, all at work. HBase claims a queue one to two sleeps after it first could.
 
-    `jars` are those of the source.
+    `jars` and `conf` are those of the source.
     """
-    conf = {**QUICK_LOG_CLEANER, "replication.sleep.before.failover": str(sleep_before_failover_ms)}
+    conf = {**QUICK_LOG_CLEANER, "replication.sleep.before.failover": str(sleep_before_failover_ms), **(conf or {})}
     options: Mapping[str, ClusterOptions] = {
         "source": ClusterOptions(conf, regionservers=regionservers, jars=jars),
         "peer_cluster": ClusterOptions(regionservers=1),

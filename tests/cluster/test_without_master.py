@@ -14,13 +14,15 @@ import pytest
 from tests.cluster.failover import Failover, failover
 from walferry.cli.main import main
 
+SESSION_MS = 20_000  # a stopped server is dead then
 Run = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
 def site(cluster_folder: Path, java_client, unique) -> Iterator[Failover]:
     folder = cluster_folder / unique("masterless")
-    with failover(folder, java_client, regionservers=2, sleep_before_failover_ms=60_000) as started:
+    sessions = {"zookeeper.session.timeout": str(SESSION_MS)}
+    with failover(folder, java_client, regionservers=2, sleep_before_failover_ms=60_000, conf=sessions) as started:
         yield started
 
 

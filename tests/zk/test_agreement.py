@@ -17,12 +17,20 @@ from tests.sessions import session_of
 from tests.unit.hbase.rpc.fake_server import FakeServer, answer, exception, hang_up
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed, wal
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.errors import MasterPresent, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
+from walferry.hbase.errors import ChangingPeer, MasterPresent, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
 from walferry.hbase.rpc.errors import remote_error
 from walferry.hbase.rpc.master import lacks_call
 from walferry.hbase.values import PBUF
 from walferry.replication.source import agreement
-from walferry.replication.source.agreement import check_agreement, check_peer, disagreements, master_peers, why_master_counts
+from walferry.replication.peers.reading import Peer
+from walferry.replication.source.agreement import (
+    check_agreement,
+    check_no_change,
+    check_peer,
+    disagreements,
+    master_peers,
+    why_master_counts,
+)
 from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import batch
 from walferry.runs.values import ChosenPeers
@@ -105,6 +113,38 @@ def test_a_run_that_was_told_of_no_master_does_nothing_if_peers_may_be_in_files(
     session = session_of(zk, replace(source, master_absent=True, **{root: f"file://{tmp_path}/"}))
     with pytest.raises(MasterPresent, match=f"{tmp_path}/peers is there: the cluster may keep its peers in files"):
         check_peer(session, "p")
+
+
+def is_doing(*procedures: tuple[str, Any]) -> Callable[[Any], bytes]:
+    package = "org.apache.hadoop.hbase.master.replication"
+    found = [pb.Procedure(class_name=f"{package}.{name}", state=state) for name, state in procedures]
+    return lambda request: answer(request, pb.GetProceduresResponse(procedure=found).SerializeToString())
+
+
+OVER, WAITING = pb.Procedure.SUCCESS, pb.Procedure.WAITING
+SERIAL = Peer("p", "zk:2181:/hbase", "DISABLED", {}, serial=True)
+
+
+def test_a_serial_peer_waits_until_the_master_has_finished_changes_of_peers(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster
+) -> None:
+    over = is_doing(("UpdatePeerConfigProcedure", OVER), ("RefreshPeerProcedure", WAITING))
+    with master(hbase, over, is_doing(("AddPeerProcedure", WAITING))) as server:
+        check_no_change(session_of(zk, source), replace(SERIAL, serial=False))
+        assert server.requests == []
+        check_no_change(session_of(zk, source), SERIAL)
+        with pytest.raises(ChangingPeer, match=r"^peer p: it is serial, and the HMaster has not finished") as changing:
+            check_no_change(session_of(zk, source), SERIAL)
+    assert changing.value.retry_helps
+
+
+def test_a_serial_peer_is_not_shipped_while_nobody_says_whether_a_change_is_finished(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster
+) -> None:
+    with pytest.raises(MasterSilent, match="no master is active"):
+        check_no_change(session_of(zk, source), SERIAL)
+    with pytest.raises(ChangingPeer, match="without an HMaster nothing says"):
+        check_no_change(session_of(zk, replace(source, master_absent=True)), SERIAL)
 
 
 @pytest.mark.parametrize(

@@ -40,15 +40,20 @@ class Feed(Protocol):
         return batch
 
     def ready(self, wal: int, batch: WalBatch) -> int:
-        """Return how many of the batch's first entries may be shipped now: by default all. They are handed out next.
+        """Return how many of the batch's first entries may be shipped now: by default all.
 
-        If it returns 0 although everything before is committed, the run ends there, and `why_not_ready` says why.
+        If it returns 0 although everything before is committed, the engine asks again as long as `not_ready` changes now and
+        then, and ends the run when it does not.
         """
         return len(batch.index)
 
-    def why_not_ready(self) -> str:
-        """Return which entry may not be shipped yet, and why."""
-        return ""
+    def not_ready(self) -> tuple[str, int]:
+        """Return which entry may not be shipped yet and why, and a number that grows while what it waits for gets closer."""
+        return "", 0
+
+    def handing_out(self, wal: int, batch: WalBatch) -> None:
+        """Note that entries go to the senders now: the filters and the sink have taken them. By default this is not noted."""
+        return None
 
     def handed_out(self, wal: int, batch: WalBatch) -> None:
         """Note that all entries of a WAL batch are with the senders, or filtered out. By default this is not noted."""

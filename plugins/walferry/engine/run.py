@@ -38,6 +38,8 @@ COMMIT_SECONDS = 0.5  # between two commits
 PUBLISH_SECONDS = 2.0  # between two summaries
 LOOK_SECONDS = 2.0  # between two looks after the calls under way
 JOIN_SECONDS = 10.0  # for threads to stop
+AGAIN_SECONDS = 1.0  # until an entry that has to wait gets another chance
+CLOSER_SECONDS = 10.0  # within which what it waits for has to get closer
 CALLS_SECONDS = 10.0  # for calls under way to finish when the run ends
 
 log = logging.getLogger(__name__)
@@ -216,23 +218,31 @@ class FeedReader:
     def _hand_out_in_order(self, batch: WalBatch, wal: int, path: str, rules: FilterRules) -> bool:
         """Hand out a WAL batch. Returns False if not all of it was handed out, and notes why.
 
-        If an entry has to wait for entries before it, it gets another chance once these are committed.
+        An entry that has to wait gets another chance once all before it is committed, and as long as what it waits for gets
+        closer.
         """
-        waited = False
+        give_up, seen = 0.0, -1
         while True:
             if time.monotonic() > self.of.deadline:
                 self.of.outcome.run_out_of_time()
                 return False
             if ready := self.of.feed.ready(wal, batch):
                 self._hand_out_to_first_error(batch.chosen(slice(ready)), wal, path, rules)
-                batch, waited = batch.chosen(slice(ready, None)), False
+                batch, give_up = batch.chosen(slice(ready, None)), 0.0
             if not len(batch.index):
                 return True
-            if waited:
-                self.of.outcome.wait(self.of.feed.why_not_ready())
+            why, now = self.of.feed.not_ready()
+            if not give_up:
+                self.senders.flush()
+                if not self.of.await_committed():
+                    continue  # the deadline is over
+            elif self.of.outcome.stop.wait(AGAIN_SECONDS):
+                raise Stopped
+            if not give_up or now > seen:
+                give_up, seen = time.monotonic() + CLOSER_SECONDS, now
+            elif time.monotonic() > give_up:
+                self.of.outcome.wait(why)
                 return False
-            self.senders.flush()
-            waited = self.of.await_committed()  # at the deadline, the loop ends
 
     def _hand_out_to_first_error(self, batch: WalBatch, wal: int, path: str, rules: FilterRules) -> None:
         """Hand out a WAL batch. If entries raise errors, hand out the entries before the first one, and raise its error."""
@@ -250,6 +260,7 @@ class FeedReader:
             chosen, kept = self.of.labels.apply(chosen, filter_batch(chosen, rules, path), path)
             take = self.of.sink.take(chosen, kept, rules, path)
             self.of.counters.read(chosen, kept)  # first: entries must be counted before they may be committed
+            self.of.feed.handing_out(wal, chosen)
             self.senders.dispatch(chosen, kept, wal, take)
         self.of.feed.handed_out(wal, batch)
         self.of.in_flight.read_to(WalOffset(wal, int(batch.next_positions[-1])))

@@ -89,6 +89,12 @@ class StalePeer(PeerError):
         )
 
 
+class ChangingPeer(PeerError):
+    """The Master may not have finished a change of a serial peer, or of its tables. The next try may succeed."""
+
+    retry_helps = True
+
+
 class MasterPresent(WalferryError):
     """A run was told that the source has no active HMaster, but it has one, or ZooKeeper may not know the peers."""
 

@@ -24,7 +24,7 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.errors import PausedPeer
 from walferry.load.earlier_loads import NOTHING_LOADED, loaded_before
-from walferry.replication.filters.rules import FilterRules
+from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.peers.reading import Peer, check_shippable, read_peer
 from walferry.replication.queues.lease import Lease
@@ -117,7 +117,7 @@ class Attempt(ABC, Generic[J]):
     def _run(self) -> None:
         session, job, stop = self._session, self._job, self._outcome.stop
         if (peer := self.begin()) is None:
-            self._counters.end(Status.DONE)
+            self._counters.end(self._outcome.status(), self._outcome.waits)
             return
         if error := known_down(session, peer, job.run_id):
             self._counters.end(Status.PEER_DOWN, error)
@@ -156,13 +156,18 @@ class QueueAttempt(Attempt[GroupJob]):
     def begin(self) -> Peer | None:
         """Find the group's WALs in its queue. Raises PeerError, StaleLoad.
 
-        The peer is read after the WALs: if it becomes serial later, HBase then opens its regions anew, and these WALs contain
-        nothing that was written after that.
+        The peer is read after the WALs. If it becomes serial or gets more tables later, HBase then opens regions anew, and these
+        WALs contain nothing that was written after that. If it has since the job began, the attempt ends
+        (agreement.check_no_change).
         """
         found = next(iter(candidates(self._lease.read(self._job.place))), None)
         peer = read_peer(self._session.zk, self._session.nodes, self._job.peer_id)
         check_shippable(peer)
         if found is None or not found.wals:
+            return None
+        tables = PeerTables.of_peer(peer) if peer.serial else None
+        if tables != self._job.serial_tables:
+            self._outcome.wait("its peer, or what the peer gets, has changed since the job began; the next batch ships it")
             return None
         self._wals = GroupWals.found(found.wals, self._session.store)
         self._gauges.unread_since = self._wals.unread_since
@@ -172,8 +177,12 @@ class QueueAttempt(Attempt[GroupJob]):
         )  # fmt: skip
         self.publish()
         self._loaded = loaded_before(self._session, peer, self._job.group)
-        self._order = SerialOrder(SourceLookups(self._session, peer.id)) if peer.serial else None
+        if peer.serial:
+            self._order = SerialOrder(SourceLookups(self._session, peer.id, self._has_to_end))
         return peer
+
+    def _has_to_end(self) -> bool:
+        return self._outcome.stop.is_set() or time.monotonic() > self._deadline
 
     def close(self) -> None:
         """Close the connections to hbase:meta that a serial peer needs."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.files.quarantine import BrokenWals
+from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.queues.finding import QueuePlace
 from walferry.replication.source.cluster import SourceCluster
@@ -39,7 +40,7 @@ class GroupJob(ShippingJob):
     place: QueuePlace | None = None  # where the driver found the group
     holder: str  # the lease's holder, for people: run, host, process
     broken_wals: BrokenWals = BrokenWals.STOP
-    serial: bool = False  # whether the peer was serial when the job began
+    serial_tables: PeerTables | None = None  # what a serial peer got when the job began; None: it was not serial
 
 
 @dataclass(frozen=True)

@@ -117,9 +117,15 @@ class QueuedWals(Feed):
         """Return how many of the batch's first entries a serial peer may get now; all, for other peers."""
         return len(batch.index) if self.order is None else self.order.ready(wal, batch, self.peer_rules)
 
-    def why_not_ready(self) -> str:
-        """Return which entry a serial peer may not get yet, and why."""
-        return str(self.order and self.order.out_of_order)
+    def not_ready(self) -> tuple[str, int]:
+        """Return which entry a serial peer may not get yet and why, and the last pushed id that it waits for."""
+        waits = self.order and self.order.out_of_order
+        return (str(waits), waits.seen) if waits else ("the attempt ends", 0)
+
+    def handing_out(self, wal: int, batch: WalBatch) -> None:
+        """Note the ids of a serial peer's entries."""
+        if self.order is not None:
+            self.order.handing_out(wal, batch, self.peer_rules)
 
     def handed_out(self, wal: int, batch: WalBatch) -> None:
         """Note how far the WAL is read, and when its last entry so far was written."""
@@ -151,6 +157,8 @@ class QueuedWals(Feed):
         wal = self.wals.wals[number]
         location = await_closed(self.store, wal.queued.name, wal.dead_servers)
         shipped_to = max(self.wals.ends.get(number, 0), wal.queued.position)
+        if self.order is not None:
+            self.order.given_up(number, shipped_to)
         skipped = quarantine(folder, location, wal.queued.name.text, job.peer_id, job.run_id, shipped_to, error)
         self.counters.quarantined(skipped.bytes)
         if skipped.lost:

@@ -8,8 +8,8 @@ lies in the WALs of one server. Its first entry may be shipped once
   - and the region is not being opened, if it is the last range: entries of a range without a barrier yet may follow it.
 
 Entries before the first barrier are older than the peer's order. An entry whose id follows the last pushed id may always be
-shipped. These are HBase's rules (SerialReplicationChecker of branch-2.6), but nothing waits and asks again here: a group's
-attempt ends where an entry may not be shipped yet, and the job begins it again once others have got further (ship_run.py).
+shipped. These are HBase's rules (SerialReplicationChecker of branch-2.6). An attempt asks again for as long as what it waits for
+gets closer. Then it ends, so that others can run in its place, and the job begins it again once others got further (ship_run.py).
 
 The barriers of a region are looked up once for each WAL that has entries of it, after the WAL was closed. So all barriers of the
 WAL's entries are known, but those of a region that is being opened.
@@ -25,7 +25,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,7 +35,7 @@ import numpy.typing as npt
 from walferry.base.kernels.read import Ints
 from walferry.base.texts import visible
 from walferry.engine.in_flight import WalOffset
-from walferry.hbase.tables.barriers import NO_BARRIERS, Barriers, barriers_of, find_barriers
+from walferry.hbase.tables.barriers import UNKNOWN, Barriers, barriers_of, find_barriers
 from walferry.hbase.tables.regions import encoded_name_in, is_encoded_name
 from walferry.hbase.tables.tables import Tables
 from walferry.hbase.wal.cells import row_of
@@ -47,16 +47,16 @@ from walferry.replication.source.session import Session
 
 NO_END = 1 << 63  # of a region's last range
 MAX_TABLE_CHARS = 200
-META_SECONDS = 20.0  # for hbase:meta to answer
+FAILOVER_SECONDS = 600.0  # for hbase:meta to answer: the death of its server does not end a group
 
 
 class Lookups(Protocol):
-    """Reads what HBase knows about regions. Each method raises WalferryError if HBase does not answer."""
+    """Reads what HBase knows about regions. Raises WalferryError if HBase does not answer. None: the attempt has to end."""
 
-    def barriers(self, table: str, row: bytes, encoded_name: bytes) -> Barriers:
+    def barriers(self, table: str, row: bytes, encoded_name: bytes) -> Barriers | None:
         """Return the barriers of the region with this name, which contains or contained the row."""
 
-    def barriers_of(self, region: bytes) -> Barriers:
+    def barriers_of(self, region: bytes) -> Barriers | None:
         """Return the barriers of the region with this full name."""
 
     def last_pushed(self, encoded_name: str) -> int:
@@ -67,20 +67,21 @@ class Lookups(Protocol):
 
 
 class SourceLookups:
-    """Reads hbase:meta and ZooKeeper of the source, for one thread at a time."""
+    """Reads hbase:meta and ZooKeeper of the source, for one thread at a time. `stopped` says whether the attempt has to end."""
 
-    def __init__(self, session: Session, peer_id: str) -> None:
+    def __init__(self, session: Session, peer_id: str, stopped: Callable[[], bool]) -> None:
         self._session = session
         self._peer_id = peer_id
-        self._tables = Tables(session.zk, session.nodes, login=session.source.login, patience_seconds=META_SECONDS)
+        self._stopped = stopped
+        self._tables = Tables(session.zk, session.nodes, login=session.source.login, patience_seconds=FAILOVER_SECONDS)
 
-    def barriers(self, table: str, row: bytes, encoded_name: bytes) -> Barriers:
+    def barriers(self, table: str, row: bytes, encoded_name: bytes) -> Barriers | None:
         """Return the barriers of the region with this name. Raises ScanGivenUp, RpcError."""
-        return find_barriers(self._tables, table, row, encoded_name)
+        return find_barriers(self._tables, table, row, encoded_name, self._stopped)
 
-    def barriers_of(self, region: bytes) -> Barriers:
+    def barriers_of(self, region: bytes) -> Barriers | None:
         """Return the barriers of the region with this full name. Raises ScanGivenUp, RpcError."""
-        return barriers_of(self._tables, region)
+        return barriers_of(self._tables, region, self._stopped)
 
     def last_pushed(self, encoded_name: str) -> int:
         """Return the last id of the region that the peer has got. Raises PositionError."""
@@ -97,8 +98,9 @@ class _Region:
 
     handed: int = NOTHING_PUSHED  # the last id that was handed out
     may_reach: int = 0  # ids below may be handed out
-    barriers: Barriers = NO_BARRIERS
+    barriers: Barriers = UNKNOWN
     looked_up: int = -1  # the number of the WAL for which `may_reach` and the barriers were found out
+    gone: bool = False  # hbase:meta does not have it any more
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class _HandedOut:
     ends: Ints
     ids: Ints
     region_of: npt.NDArray[np.int64]
-    regions: tuple[str, ...]
+    regions: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
@@ -120,13 +122,23 @@ class OutOfOrder:
     table: str
     sequence_id: int
     behind: str  # what has to happen first
+    seen: int  # the last pushed id that it waits for, as it was seen
 
     def __str__(self) -> str:
         return f"edit {self.sequence_id} of region {self.region} of table {self.table} waits: {self.behind}"
 
 
+@dataclass(frozen=True)
+class _Behind:
+    """Why a range may not be shipped yet, the last id of the region that was, and the last pushed id that is waited for."""
+
+    why: str
+    before: int
+    seen: int
+
+
 class SerialOrder:
-    """Decides how many entries may be shipped. The reader calls `ready`, another thread `pushed`."""
+    """Decides how many entries may be shipped. The reader calls all methods but `pushed`, which another thread calls."""
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
@@ -137,10 +149,11 @@ class SerialOrder:
         """The entry at which `ready` has stopped last."""
 
     def ready(self, wal: int, batch: WalBatch, rules: FilterRules) -> int:
-        """Return how many of the first entries of a batch may be shipped now. They count as handed out.
+        """Return how many of the first entries of a batch may be shipped now.
 
         `wal` is the number of the batch's WAL, which is closed. Raises ScanGivenUp, RpcError, PositionError.
         """
+        self.out_of_order = None
         count = len(batch.index)
         mine = np.flatnonzero(_of_peer(batch, rules))
         if not mine.size:
@@ -149,8 +162,23 @@ class SerialOrder:
         for number, entries in _by_number(region_of, mine):
             first = self._first_out_of_order(wal, batch, names[number], entries[entries < count])
             count = count if first is None else first
-        self._note(wal, batch, names, region_of[mine < count], mine[mine < count])
         return count
+
+    def handing_out(self, wal: int, batch: WalBatch, rules: FilterRules) -> None:
+        """Note that all entries of a batch are handed out. This comes before any of them may be acknowledged."""
+        mine = np.flatnonzero(_of_peer(batch, rules))
+        if mine.size:
+            self._note(wal, batch, *_regions_of(batch, mine), mine)
+
+    def given_up(self, wal: int, offset: int) -> None:
+        """Note that the WAL's entries that end behind an offset were not shipped after all, and never will be."""
+        with self._lock:
+            for at, each in enumerate(self._handed_out):
+                if each.wal == wal:
+                    kept = int(np.searchsorted(each.ends, offset, side="right"))
+                    for name in each.regions:
+                        self._regions[name].handed = NOTHING_PUSHED  # ZooKeeper says how far it is
+                    self._handed_out[at] = _HandedOut(wal, each.ends[:kept], each.ids[:kept], each.region_of[:kept], each.regions)
 
     def close(self) -> None:
         """Close the connections of the lookups."""
@@ -185,50 +213,57 @@ class SerialOrder:
             if not beyond.size:
                 return None
             at += int(beyond[0])
-            if region.looked_up != wal:
-                if is_encoded_name(name):  # otherwise hbase:meta has no such region
-                    region.barriers = self._lookups.barriers(_table(batch, entries[at]), _row(batch, entries[at]), name)
-                region.looked_up = wal
+            if region.looked_up != wal and not self._look_up(wal, batch, name, region, int(entries[at])):
+                return int(entries[at])
             handed = max(region.handed, int(ids[:at].max(initial=NOTHING_PUSHED)))
-            before = self._before(batch, name, region, int(ids[at]), int(entries[at]), handed)
-            if before is None:
+            behind = self._behind(name, region.barriers, int(ids[at]), handed)
+            if behind is None:
                 region.may_reach = _end(region.barriers, int(ids[at]))
-            elif int(ids[at]) == before + 1:
+            elif int(ids[at]) == behind.before + 1:
                 region.may_reach = int(ids[at]) + _continuous(ids[at:])
             else:
                 region.looked_up = -1  # the next try looks again
+                table, shown = visible(_table(batch, entries[at]), MAX_TABLE_CHARS), visible(_shown(name), ENCODED_BYTES)
+                self.out_of_order = OutOfOrder(shown, table, int(ids[at]), behind.why, behind.seen)
                 return int(entries[at])
 
-    def _before(self, batch: WalBatch, name: bytes, region: _Region, sequence_id: int, entry: int, handed: int) -> int | None:
-        """Return None if an entry's range may be shipped. Otherwise note why not, and return the last id before it that is."""
-        barriers, shown = region.barriers.barriers, name.decode("ascii", "replace")
-        number = bisect_right(barriers, sequence_id)
-        if not barriers and region.barriers.parents:  # its first barrier is not there yet
-            number = 1
-        behind = None
-        if number == 1:
-            behind = self._behind_parents(region.barriers)
-        elif number > 1 and handed < barriers[number - 1] - 1:
-            pushed = self._lookups.last_pushed(shown)
-            if pushed < barriers[number - 1] - 1:
-                handed = max(handed, pushed)
-                behind = f"the region's edits up to {barriers[number - 1] - 1}, from where it was before, are not shipped yet"
-        if behind is None and number >= max(1, len(barriers)) and region.barriers.opening:
-            handed = max(handed, self._lookups.last_pushed(shown))
-            behind = "the region is being opened on a server"
-        if behind is None:
-            return None
-        table = visible(_table(batch, entry), MAX_TABLE_CHARS)
-        self.out_of_order = OutOfOrder(visible(shown, ENCODED_BYTES), table, sequence_id, behind)
-        return handed
+    def _look_up(self, wal: int, batch: WalBatch, name: bytes, region: _Region, entry: int) -> bool:
+        """Look up the region's barriers, unless it is gone. Returns False if the attempt has to end."""
+        if not region.gone:
+            found = self._lookups.barriers(_table(batch, entry), _row(batch, entry), name) if is_encoded_name(name) else UNKNOWN
+            if found is None:
+                return False
+            region.barriers, region.gone = found, found is UNKNOWN
+        region.looked_up = wal
+        return True
 
-    def _behind_parents(self, barriers: Barriers) -> str | None:
+    def _behind(self, name: bytes, barriers: Barriers, sequence_id: int, handed: int) -> _Behind | None:
+        """Return why the range of an id may not be shipped yet; None if it may. `handed` is the last id that was handed out."""
+        number = bisect_right(barriers.barriers, sequence_id)
+        if not barriers.barriers and barriers.parents:  # its first barrier is not there yet
+            number = 1
+        if number == 1 and (behind := self._behind_parents(barriers, handed)) is not None:
+            return behind
+        if number > 1 and handed < (end := barriers.barriers[number - 1] - 1):
+            pushed = self._lookups.last_pushed(_shown(name))
+            if pushed < end:
+                why = f"the region's edits up to {end}, from where it was before, are not shipped yet"
+                return _Behind(why, max(handed, pushed), pushed)
+        if number >= max(1, len(barriers.barriers)) and barriers.opening:
+            before = max(handed, self._lookups.last_pushed(_shown(name)))
+            return _Behind("the region is being opened on a server", before, before)
+        return None
+
+    def _behind_parents(self, barriers: Barriers, handed: int) -> _Behind | None:
         for name in barriers.parents:
-            end = self._lookups.barriers_of(name).end
-            parent = encoded_name_in(name).decode("ascii", "replace")
-            if end is not None and self._lookups.last_pushed(parent) < end - 1:
+            found = self._lookups.barriers_of(name)
+            parent = _shown(encoded_name_in(name))
+            if found is None:
+                return _Behind("whether its parents' edits are shipped is not known yet", handed, NOTHING_PUSHED)
+            if found.end is not None and (pushed := self._lookups.last_pushed(parent)) < found.end - 1:
                 shown = visible(parent, ENCODED_BYTES)
-                return f"the edits up to {end - 1} of region {shown}, which it was made of, are not shipped yet"
+                why = f"the edits up to {found.end - 1} of region {shown}, which it was made of, are not shipped yet"
+                return _Behind(why, handed, pushed)
         return None
 
     def _note(self, wal: int, batch: WalBatch, names: list[bytes], region_of: npt.NDArray[np.int64], entries: Ints) -> None:
@@ -238,13 +273,13 @@ class SerialOrder:
         np.maximum.at(last, region_of, ids)
         counted = np.zeros(len(names), np.bool_)
         for number, name in enumerate(names):
-            region = self._regions[name]
+            region = self._regions.setdefault(name, _Region())
             region.handed = max(region.handed, int(last[number]))
             counted[number] = bool(region.barriers.barriers) or region.barriers.opening
         which = counted[region_of]
         if which.any():
-            shown = tuple(name.decode("ascii", "replace") for name in names)
-            handed_out = _HandedOut(wal, batch.next_positions[entries][which], ids[which], region_of[which], shown)
+            ends = batch.next_positions[entries][which]
+            handed_out = _HandedOut(wal, ends, ids[which], region_of[which], tuple(names))
             with self._lock:
                 self._handed_out.append(handed_out)
 
@@ -291,8 +326,12 @@ def _add_ids(found: dict[str, int], handed_out: _HandedOut, count: int | None = 
     last = np.full(len(handed_out.regions), NOTHING_PUSHED)
     np.maximum.at(last, handed_out.region_of[:count], handed_out.ids[:count])
     for number in np.flatnonzero(last > NOTHING_PUSHED).tolist():
-        region = handed_out.regions[number]
+        region = _shown(handed_out.regions[number])
         found[region] = max(found.get(region, NOTHING_PUSHED), int(last[number]))
+
+
+def _shown(name: bytes) -> str:
+    return name.decode("ascii", "replace")
 
 
 def _table(batch: WalBatch, entry: int) -> str:

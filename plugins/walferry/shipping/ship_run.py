@@ -20,10 +20,11 @@ from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.files.quarantine import BrokenWals
 from walferry.load.copy_records import check_copied
 from walferry.load.records import forget_finished
+from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.queues.errors import QueuesMoving
 from walferry.replication.sinks.of_peer import shipping_settings
-from walferry.replication.source.agreement import check_peer
+from walferry.replication.source.agreement import check_no_change, check_peer
 from walferry.replication.source.cluster import SourceError
 from walferry.replication.source.session import open_session
 from walferry.replication.source.source_job import SourceJob
@@ -118,6 +119,7 @@ def begin(run: ShipRun) -> list[GroupJob]:
         )
     with open_session(source) as session:
         peer = check_peer(session, run.peer_id)
+        check_no_change(session, peer)
         check_copied(session, run.peer_id)
         wanted = groups_to_drain(session, run.peer_id, run.run_id) if run.recovery else run.groups
         groups = groups_to_ship(session, run.peer_id, wanted)
@@ -133,7 +135,8 @@ def begin(run: ShipRun) -> list[GroupJob]:
     return [
         GroupJob(
             source=source, peer_id=run.peer_id, group=group, place=place, run_id=run.run_id, holder=f"run {run.run_id}",
-            deadline=ends, senders=senders, broken_wals=run.broken_wals, settings=settings, serial=peer.serial,
+            deadline=ends, senders=senders, broken_wals=run.broken_wals, settings=settings,
+            serial_tables=PeerTables.of_peer(peer) if peer.serial else None,
         )
         for group, place in groups
     ]  # fmt: skip
@@ -151,7 +154,7 @@ def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -
         say(f"peer {run.peer_id}: without an HMaster nobody says whether all RegionServers have stopped to ship this peer, and "
             f"files could then bring back what was deleted, so its edits go by {settings.requests}")  # fmt: skip
         return Left((), jobs)
-    if jobs[0].serial:
+    if jobs[0].serial_tables is not None:
         say(f"peer {run.peer_id}: it is serial, and files have no order, so its edits go by {settings.requests}")
         return Left((), jobs)
     if not on.shuffles:

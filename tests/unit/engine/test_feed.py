@@ -13,6 +13,7 @@ from tests.unit.replication.filters.test_entry_filter import RULES, batch_of, en
 from tests.unit.replication.filters.test_visibility import SECRET, cell
 from tests.unit.replication.sinks.hbase.test_bulk_loads import OFF, load
 from walferry.base.security.login import UNSECURED
+from walferry.engine import run as run_module
 from walferry.engine.counters import Counters
 from walferry.engine.feed import Feed
 from walferry.engine.in_flight import InFlight, WalOffset
@@ -70,8 +71,11 @@ class Batches:
     def ready(self, wal: int, batch: WalBatch) -> int:
         return len(batch.index)
 
-    def why_not_ready(self) -> str:
-        return "it waits"
+    def not_ready(self) -> tuple[str, int]:
+        return "it waits", 0
+
+    def handing_out(self, wal: int, batch: WalBatch) -> None:
+        """Nothing is noted."""
 
     def handed_out(self, wal: int, batch: WalBatch) -> None:
         self.handed.append(len(batch.index))
@@ -168,27 +172,40 @@ def test_a_file_that_cannot_be_closed_hides_no_other_error_and_no_deadline() -> 
 
 
 class Waiting(Batches):
-    """A feed whose third entry may not be shipped before the first two are committed, or never."""
+    """A feed whose third entry may not be shipped before the first two are committed, and then only at the try `ready_at`.
 
-    def __init__(self, *, ever: bool) -> None:
+    What it waits for gets closer until the try `closer_until`.
+    """
+
+    def __init__(self, ready_at: int, closer_until: int) -> None:
         super().__init__([batch_of(*(entry(put()) for _ in range(4)))])
-        self.ever, self.tries = ever, 0
+        self.ready_at, self.closer_until, self.tries = ready_at, closer_until, 0
 
     def ready(self, wal: int, batch: WalBatch) -> int:
         self.tries += 1
-        return 2 if self.tries == 1 else len(batch.index) if self.ever else 0
+        return 2 if self.tries == 1 else len(batch.index) if self.tries >= self.ready_at else 0
+
+    def not_ready(self) -> tuple[str, int]:
+        return f"it waits at try {self.tries}", min(self.tries, self.closer_until)
 
 
-@pytest.mark.parametrize(("ever", "dispatched", "committed"), [(True, [2, 2], True), (False, [2], True), (True, [2], False)])
-def test_an_entry_that_has_to_wait_gets_another_chance_once_all_before_it_is_committed(ever, dispatched, committed):
-    feed = Waiting(ever=ever)
+@pytest.mark.parametrize(
+    ("ready_at", "closer_until", "committed", "dispatched", "ends"),
+    [
+        (2, 0, True, [2, 2], Status.DONE),
+        (6, 6, True, [2, 2], Status.DONE),
+        (6, 3, True, [2], Status.WAITING),
+        (9, 9, False, [2], Status.DEADLINE),
+    ],
+    ids=["after a commit", "what it waits for gets closer", "and no closer", "the deadline comes first"],
+)
+def test_an_entry_that_has_to_wait_gets_other_chances(monkeypatch, ready_at, closer_until, committed, dispatched, ends):
+    monkeypatch.setattr(run_module, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(run_module, "CLOSER_SECONDS", -1.0)  # each try has to be closer
+    feed = Waiting(ready_at, closer_until)
     read = Read(feed, committed=committed)
     assert read.dispatched == dispatched
     assert read.flushed == [[2]], "requests that are being filled are sent, or nothing would be committed"
-    if not committed:
-        assert read.outcome.status() is Status.DEADLINE
-    elif ever:
-        assert read.outcome.status() is Status.DONE
-    else:
-        assert (read.outcome.status(), read.outcome.waits) == (Status.WAITING, "it waits")
+    assert read.outcome.status() is ends
+    assert read.outcome.waits == ("it waits at try 4" if ends is Status.WAITING else None)
     assert read.finished

@@ -20,7 +20,7 @@ from uuid import UUID
 import numpy as np
 
 from walferry.engine.in_flight import WalOffset
-from walferry.hbase.tables.barriers import NO_BARRIERS, Barriers
+from walferry.hbase.tables.barriers import UNKNOWN, Barriers
 from walferry.hbase.tables.regions import encoded_name_in
 from walferry.hbase.wal.scan import EntryIndex
 from walferry.hbase.wal.wal_batches import WalBatch
@@ -241,7 +241,7 @@ class Cluster:
 
     def barriers(self, table: str, row: bytes, encoded_name: bytes) -> Barriers:
         found = self.meta.get(encoded_name)
-        return Barriers(tuple(sorted(found.barriers)), found.parents, found.opening) if found else NO_BARRIERS
+        return Barriers(tuple(sorted(found.barriers)), found.parents, found.opening) if found else UNKNOWN
 
     def barriers_of(self, region: bytes) -> Barriers:
         return self.barriers("t", b"", encoded_name_in(region))
@@ -315,6 +315,8 @@ class Attempt:
         yield from self._drain()
 
     def _hand_out(self, entries: list[Entry], wal: int, at: int) -> None:
+        if entries:
+            self.order.handing_out(wal, batch_of(entries, at), RULES)
         for number, entry in enumerate(entries):
             pushed = max(self.cluster.pushed.get(entry.region, NOTHING), self.handed.get(entry.region, NOTHING))
             # the region may have been OPEN when the WAL's barriers were looked up, which is enough

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.shipping.serial_model import RULES, Attempt, Cluster, Entry, batch_of
 from walferry.engine.in_flight import WalOffset
-from walferry.hbase.tables.barriers import NO_BARRIERS, Barriers
+from walferry.hbase.tables.barriers import UNKNOWN, Barriers
 from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.queues.last_pushed import NOTHING_PUSHED
@@ -83,12 +83,12 @@ def test_the_order_holds_in_any_of_20_000_lives() -> None:
 class Regions:
     """Lookups of one region's barriers, which count how often they were asked."""
 
-    def __init__(self, barriers: Barriers = NO_BARRIERS, pushed: int = NOTHING_PUSHED) -> None:
+    def __init__(self, barriers: Barriers | None = UNKNOWN, pushed: int = NOTHING_PUSHED) -> None:
         self.found = barriers
         self.pushed = pushed
         self.asked: list[bytes] = []
 
-    def barriers(self, table: str, row: bytes, encoded_name: bytes) -> Barriers:
+    def barriers(self, table: str, row: bytes, encoded_name: bytes) -> Barriers | None:
         self.asked.append(encoded_name)
         return self.found
 
@@ -114,11 +114,48 @@ def test_barriers_are_looked_up_once_for_each_wal() -> None:
     assert regions.asked == [b"a" * 32] * 2
 
 
+def test_a_region_that_is_gone_is_looked_up_once() -> None:
+    regions = Regions(UNKNOWN)
+    order = SerialOrder(regions)
+    for wal in (0, 1, 2):
+        assert order.ready(wal, entries(2, 3, 5), RULES) == 3
+    assert regions.asked == [b"a" * 32]
+
+
+def test_an_attempt_that_has_to_end_hands_nothing_out_without_a_look() -> None:
+    order = SerialOrder(Regions(None))
+    assert order.ready(0, entries(2, 3), RULES) == 0
+    assert order.out_of_order is None
+
+
+def test_only_what_waits_is_named_and_no_other_region() -> None:
+    """Region b is being opened, but its edit follows the last pushed one; region a waits for another server."""
+    regions = Regions(Barriers((1, 100), opening=True), pushed=10)
+    order = SerialOrder(regions)
+    both = batch_of([Entry(b"a" * 32, 101, 0), Entry(b"b" * 32, 11, 0)], 0)
+    assert order.ready(0, both, RULES) == 0
+    assert order.out_of_order is not None
+    assert (order.out_of_order.region, order.out_of_order.sequence_id, order.out_of_order.seen) == ("a" * 32, 101, 10)
+
+
+def test_ids_of_edits_that_were_given_up_are_not_raised() -> None:
+    regions = Regions(Barriers((1,)))
+    order = SerialOrder(regions)
+    assert order.ready(0, entries(2, 3, 5), RULES) == 3
+    order.handing_out(0, entries(2, 3), RULES)
+    assert order.pushed(WalOffset(0, 1)) == {"a" * 32: 2}
+    order.given_up(0, 1)
+    assert order.pushed(WalOffset(1, 0)) == {}
+    regions.found, regions.pushed = Barriers((1, 4)), 2
+    assert order.ready(1, entries(5), RULES) == 0, "what was handed out and given up finishes no range"
+
+
 @pytest.mark.parametrize("region", [b"A" * 32, b"a/../../" * 4, b"\0" * 32])
 def test_a_name_that_no_region_has_is_not_looked_up_and_has_no_id(region: bytes) -> None:
     regions = Regions(Barriers((1,)))
     order = SerialOrder(regions)
     assert order.ready(0, entries(2, 3, region=region), RULES) == 2
+    order.handing_out(0, entries(2, 3, region=region), RULES)
     assert (regions.asked, order.pushed(WalOffset(1, 0))) == ([], {})
 
 
@@ -127,6 +164,7 @@ def test_entries_of_tables_that_the_peer_does_not_get_have_no_order() -> None:
     others = replace(RULES, tables=PeerTables(replicate_all=False, table_families={b"other": frozenset()}))
     order = SerialOrder(regions)
     assert order.ready(0, entries(200), others) == 1
+    order.handing_out(0, entries(200), others)
     assert (regions.asked, order.pushed(WalOffset(1, 0))) == ([], {})
 
 
@@ -138,6 +176,8 @@ def test_what_waits_is_named_and_gets_another_look() -> None:
     assert str(order.out_of_order) == f"edit 101 of region {'a' * 32} of table t waits: {behind}"
     regions.pushed = 99
     assert order.ready(0, entries(101, 102), RULES) == 2
+    assert order.pushed(WalOffset(1, 0)) == {}, "nothing was handed out yet"
+    order.handing_out(0, entries(101, 102), RULES)
     assert order.pushed(WalOffset(0, 1)) == {"a" * 32: 101}
     assert order.pushed(WalOffset(1, 0)) == {"a" * 32: 102}
     assert order.pushed(WalOffset(1, 0)) == {}

@@ -13,6 +13,7 @@ import pytest
 from walferry.base.jobs import Backend, BackendFailed
 from walferry.engine.summary import GroupSummary, Status
 from walferry.jobs.workers import LocalProcesses
+from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import ship_run
@@ -27,6 +28,7 @@ import sys, time
 from walferry.shipping.group_job import GroupJob
 from walferry.jobs.connect.server import Address
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.jobs.connect import connect_job
 from walferry.shipping import ship_run
@@ -139,7 +141,14 @@ def test_after_the_deadline_no_group_is_shipped_again() -> None:
 def test_a_serial_peer_s_backlog_goes_by_requests() -> None:
     settings = PeerSettings(sink=SinkKind.HFILES)
     job = GroupJob(
-        source=SOURCE, peer_id="2", group="g", run_id="r", holder="r", deadline=time.time() + 60, settings=settings, serial=True
+        source=SOURCE,
+        peer_id="2",
+        group="g",
+        run_id="r",
+        holder="r",
+        deadline=time.time() + 60,
+        settings=settings,
+        serial_tables=PeerTables(),
     )
     run, said = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60), list[str]()
     assert ship_run.load_files(run, [job], cast(Backend, Answering([])), said.append).jobs == [job]

@@ -993,6 +993,40 @@ class CleanupBulkLoadResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Procedure(_message.Message):
+    __slots__ = ("class_name", "state")
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        INITIALIZING: _ClassVar[Procedure.State]
+        RUNNABLE: _ClassVar[Procedure.State]
+        WAITING: _ClassVar[Procedure.State]
+        WAITING_TIMEOUT: _ClassVar[Procedure.State]
+        ROLLEDBACK: _ClassVar[Procedure.State]
+        SUCCESS: _ClassVar[Procedure.State]
+        FAILED: _ClassVar[Procedure.State]
+    INITIALIZING: Procedure.State
+    RUNNABLE: Procedure.State
+    WAITING: Procedure.State
+    WAITING_TIMEOUT: Procedure.State
+    ROLLEDBACK: Procedure.State
+    SUCCESS: Procedure.State
+    FAILED: Procedure.State
+    CLASS_NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    class_name: str
+    state: Procedure.State
+    def __init__(self, class_name: _Optional[str] = ..., state: _Optional[_Union[Procedure.State, str]] = ...) -> None: ...
+
+class GetProceduresRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetProceduresResponse(_message.Message):
+    __slots__ = ("procedure",)
+    PROCEDURE_FIELD_NUMBER: _ClassVar[int]
+    procedure: _containers.RepeatedCompositeFieldContainer[Procedure]
+    def __init__(self, procedure: _Optional[_Iterable[_Union[Procedure, _Mapping]]] = ...) -> None: ...
+
 class RegionLoad(_message.Message):
     __slots__ = ("region_specifier", "storefiles", "write_requests_count", "complete_sequence_id")
     REGION_SPECIFIER_FIELD_NUMBER: _ClassVar[int]

@@ -44,7 +44,7 @@ class RegionScanner:
     def __init__(self, connection: Connection, region: bytes, scan: pb.Scan, *, rows_a_call: int = _MANY_ROWS) -> None:
         self._connection = connection
         self._open = pb.ScanRequest(scan=scan, region=region_specifier(region))
-        self._rows_a_call = rows_a_call
+        self.rows_a_call = rows_a_call
         self._scanner_id: int | None = None
         self._calls = 0
         self._ended = False
@@ -82,6 +82,6 @@ class RegionScanner:
         else:
             request = pb.ScanRequest(scanner_id=self._scanner_id, next_call_seq=self._calls)
             self._calls += 1
-        request.number_of_rows = self._rows_a_call
+        request.number_of_rows = self.rows_a_call
         request.client_handles_partials = request.client_handles_heartbeats = True
         return request

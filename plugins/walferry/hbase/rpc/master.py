@@ -23,6 +23,7 @@ SERVICE = "MasterService"
 PROCEDURE_TIMEOUT_SECONDS = 180.0
 CREATE_TIMEOUT_SECONDS = 600.0  # a table may have thousands of regions, which the master assigns before it answers
 SNAPSHOT_TIMEOUT_SECONDS = 600.0  # a snapshot includes a flush of all of a table's regions
+CHANGES_OF_PEERS = ("AddPeerProcedure", "UpdatePeerConfigProcedure")
 _POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 2.0
 
@@ -42,6 +43,13 @@ def list_peers(master: Connection) -> list[pb.ReplicationPeerDescription]:
     """List all peers with their states and configurations, as the master knows them. Raises an RpcError."""
     request = pb.ListReplicationPeersRequest()
     return list(master.call("ListReplicationPeers", request, pb.ListReplicationPeersResponse).peer_desc)
+
+
+def is_changing_peers(master: Connection) -> bool:
+    """Return whether the master has not finished adding a peer, or updating one's configuration. Raises an RpcError."""
+    over = (pb.Procedure.SUCCESS, pb.Procedure.FAILED, pb.Procedure.ROLLEDBACK)
+    found = master.call("GetProcedures", pb.GetProceduresRequest(), pb.GetProceduresResponse).procedure
+    return any(each.class_name.rpartition(".")[2] in CHANGES_OF_PEERS for each in found if each.state not in over)
 
 
 def get_peer(master: Connection, peer_id: str) -> pb.ReplicationPeer:

@@ -34,7 +34,6 @@ STATE = (INFO, b"state")
 OPENING = b"OPENING"
 _COLUMNS = (pb.Column(family=b"rep_barrier"), pb.Column(family=INFO, qualifier=[b"state"]))
 _ESCAPE, _SEPARATOR = 0xFF, 0x00
-_NEAREST_ROWS = 4
 
 T = TypeVar("T")
 
@@ -56,30 +55,38 @@ class Barriers:
         return self.barriers[-1] if self.barriers else None
 
 
-NO_BARRIERS = Barriers()
+UNKNOWN = Barriers()  # of a region that hbase:meta does not have: it is gone for ever
 
 
-def find_barriers(tables: Tables, table: str, row: bytes, encoded_name: bytes) -> Barriers:
-    """Return the barriers of the region with this encoded name, which contains or contained `row`; none if it is not known.
+def find_barriers(
+    tables: Tables, table: str, row: bytes, encoded_name: bytes, stopped: Callable[[], bool] = lambda: False
+) -> Barriers | None:
+    """Return the barriers of the region with this encoded name, which contains or contained `row`.
 
+    Returns UNKNOWN if hbase:meta does not have the region, and None if the look-up was `stopped`, which may wait for hbase:meta.
     Raises ScanGivenUp, RpcError.
     """
 
-    def find() -> Barriers:
+    def find() -> Barriers | None:
         with closing(_rows_back(tables, last_meta_row_of(table, row), first_meta_row(table))) as rows:
-            return next((read_barriers(cells) for name, cells in rows if encoded_name_in(name) == encoded_name), NO_BARRIERS)
+            for name, cells in rows:
+                if encoded_name_in(name) == encoded_name:
+                    return read_barriers(cells)
+                if stopped():
+                    return None
+        return UNKNOWN
 
-    return _retried(tables, row, find)
+    return _retried(tables, row, find, stopped)
 
 
-def barriers_of(tables: Tables, region: bytes) -> Barriers:
-    """Return the barriers of the region with this full name; none if it is not known. Raises ScanGivenUp, RpcError."""
+def barriers_of(tables: Tables, region: bytes, stopped: Callable[[], bool] = lambda: False) -> Barriers | None:
+    """Return the barriers of the region with this full name, or UNKNOWN, or None as `find_barriers`. Raises as that."""
 
     def find() -> Barriers:
         with closing(_rows_back(tables, region, region[:-1])) as rows:
-            return next((read_barriers(cells) for name, cells in islice(rows, 1) if name == region), NO_BARRIERS)
+            return next((read_barriers(cells) for name, cells in islice(rows, 1) if name == region), UNKNOWN)
 
-    return _retried(tables, region, find)
+    return _retried(tables, region, find, stopped)
 
 
 def read_barriers(cells: bytes) -> Barriers:
@@ -119,13 +126,13 @@ def parse_parents(value: bytes) -> list[bytes]:
 
 def _rows_back(tables: Tables, start: bytes, stop: bytes) -> MetaRows:
     scan = pb.Scan(start_row=start, stop_row=stop, reversed=True, max_versions=ALL_VERSIONS, column=_COLUMNS)
-    return meta_rows_back(tables, scan, _NEAREST_ROWS)
+    return meta_rows_back(tables, scan)
 
 
-def _retried(tables: Tables, row: bytes, call: Callable[[], T]) -> T:
-    """Call until hbase:meta answers. Raises ScanGivenUp, RpcError."""
+def _retried(tables: Tables, row: bytes, call: Callable[[], T], stopped: Callable[[], bool]) -> T | None:
+    """Call until hbase:meta answers; None once `stopped`. Raises ScanGivenUp, RpcError."""
     patience = Patience(tables.patience_seconds)
-    while True:
+    while not stopped():
         try:
             return call()
         except (RpcError, RegionUnavailable) as error:
@@ -133,3 +140,4 @@ def _retried(tables: Tables, row: bytes, call: Callable[[], T]) -> T:
                 raise
             if not patience.wait():
                 raise ScanGivenUp(META, row, patience.seconds, str(error)) from error
+    return None

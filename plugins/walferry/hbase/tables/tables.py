@@ -45,6 +45,7 @@ MAX_REGIONS = 500_000  # more than the largest known clusters have in all
 MAX_REGION_BYTES = 128 << 20  # the size of the regions' names and keys
 MAX_META_ROW_BYTES = 64 << 20
 _NEAREST_REGIONS = 4
+_MORE_ROWS = 500
 
 
 class Tables(Closing):
@@ -201,7 +202,7 @@ class _TablePlace:
         """
         scan = pb.Scan(start_row=last_meta_row_of(self.table, row), stop_row=first_meta_row(self.table), reversed=True)
         scan.column.add(family=INFO)
-        with closing(meta_rows_back(self.tables, scan, _NEAREST_REGIONS)) as rows:
+        with closing(meta_rows_back(self.tables, scan)) as rows:
             for name, cells in rows:
                 found = read_meta_row(name, cells)
                 if found is not None and found.may_be_open:
@@ -212,17 +213,18 @@ MetaRows = Generator[tuple[bytes, bytes]]
 """Rows of hbase:meta: the name of each, and its cells."""
 
 
-def meta_rows_back(tables: Tables, scan: pb.Scan, rows_a_call: int) -> MetaRows:
-    """Yield the rows of a reversed scan of hbase:meta, of which each call reads a few, whole.
+def meta_rows_back(tables: Tables, scan: pb.Scan) -> MetaRows:
+    """Yield the rows of a reversed scan of hbase:meta, whole. The first call reads a few, and the others many.
 
     Raises RegionUnavailable, RowTooLarge, RpcError.
     """
     meta = _MetaPlace(tables)
     connection = meta.connection(meta.locate(b""))
-    with closing(RegionScanner(connection, META_REGION, scan, rows_a_call=rows_a_call)) as scanner:
+    with closing(RegionScanner(connection, META_REGION, scan, rows_a_call=_NEAREST_REGIONS)) as scanner:
         kept, more = list[tuple[bytes, bytes]](), True  # the first part of a row whose rest comes with the next answer
         while more:
             answer = scanner.next()
+            scanner.rows_a_call = _MORE_ROWS
             block = index_answer(answer, META)
             rows = [(block.key(i), block.row(i)) for i in range(len(block))]
             if kept and rows and rows[0][0] == kept[0][0]:
@@ -230,7 +232,8 @@ def meta_rows_back(tables: Tables, scan: pb.Scan, rows_a_call: int) -> MetaRows:
             else:
                 rows = kept + rows
             more = answer.more
-            kept = [rows.pop()] if answer.partial and rows else []
+            heartbeat = more and not len(block)  # it may come between the parts of a row
+            kept = [rows.pop()] if rows and (answer.partial or heartbeat) else []
             if kept and len(kept[0][1]) > MAX_META_ROW_BYTES:
                 raise RowTooLarge(META, kept[0][0], MAX_META_ROW_BYTES)
             yield from rows

@@ -21,7 +21,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.cluster import release, zk_has
-from walferry.hbase.errors import ClusterError, MasterPresent, MasterSilent, MissingPeer, StalePeer, StorageError
+from walferry.hbase.errors import ChangingPeer, ClusterError, MasterPresent, MasterSilent, MissingPeer, StalePeer, StorageError
 from walferry.hbase.files.systems import exists
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError
@@ -50,6 +50,32 @@ def check_peer(session: Session, peer_id: str, *, even_paused: bool = False) -> 
     PeerSettings.of(session.source.replication, peer)  # raises for a wrong setting
     check_agreement(session, peer_id)
     return peer
+
+
+def check_no_change(session: Session, peer: Peer) -> None:
+    """Check that the Master has finished each change of a serial peer. Raises ChangingPeer, MasterSilent, ConnectError.
+
+    After a peer became serial or got more tables, the Master opens regions anew, and then writes the regions' last pushed ids
+    without looking at those that are there (ModifyPeerProcedure). It would lower ids that were raised in the meantime, and edits
+    that wait for them would wait for ever.
+    """
+    if not peer.serial:
+        return
+    if session.source.master_absent:
+        raise ChangingPeer(
+            peer.id, "it is serial, and without an HMaster nothing says whether a change of it is finished", "Start one"
+        )
+    try:
+        at = active_master(session.zk, session.nodes)
+        with master.connect(at, login=session.source.login, timeout=CALL_SECONDS) as connection:
+            changing = master.is_changing_peers(connection)
+    except (ClusterError, RpcError) as error:
+        raise MasterSilent(str(error), refused=isinstance(error, AccessDenied)) from error
+    if changing:
+        raise ChangingPeer(
+            peer.id, "it is serial, and the HMaster has not finished adding or updating a peer",
+            "It may be opening regions anew: the next batch ships the peer",
+        )  # fmt: skip
 
 
 def check_agreement(session: Session, peer_id: str) -> None:

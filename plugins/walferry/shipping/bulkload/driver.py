@@ -88,7 +88,7 @@ def load_backlog(jobs: Sequence[GroupJob], on: Backend, *, say: Tell = print, te
         if not groups:
             return Left((), jobs)
         peer = read_peer(session.zk, session.nodes, peer_id)  # as it is once the leases are held
-        if peer.paused or under_way(session, peer_id):
+        if peer.paused or peer.serial or under_way(session, peer_id):
             return Left((), jobs)  # shipping by requests leaves the peer alone too
         try:
             with _peer_cluster(peer, session.source) as peer_cluster:
