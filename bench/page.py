@@ -130,7 +130,7 @@ def page_of(source: SourceCluster) -> Any:
     from walferry.airflow.page.sources import Sources
 
     sources = Sources(lambda conn_id: source)
-    return make_app(lambda: ["hbase_source"], sources.look, lambda: None, lambda: frozenset(forms.DAGS), Links("/"))
+    return make_app(lambda: ["hbase_source"], sources.look, lambda: frozenset(forms.DAGS), Links("/"))
 
 
 def counted() -> Counter[str]:

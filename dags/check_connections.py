@@ -10,30 +10,28 @@ The checks run on the machine of an Airflow worker. Spark's driver and executors
 
 from __future__ import annotations
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param
 
+from walferry.airflow.source_dags import dag_of_each_source
 from walferry.airflow.tasks.checks import check
-from walferry.airflow.tasks.common import SOURCE, dag_args
 
 
-@dag(
+@dag_of_each_source(
     schedule=None,
     max_active_runs=4,
     description="Check logins, servers and rights of a source cluster and its peer clusters",
     params={
-        "source_conn_id": SOURCE,
         "peer": Param(
             None,
             type=["null", "string"],
             title="Peer",
             description="The peer to check, with its peer cluster. Empty: all peers, and dead servers' and orphaned queues.",
-        ),
+        )
     },
-    **dag_args(minutes=15, retries=0, run_types=None),  # a failure is the DAG's result
+    minutes=15,
+    retries=0,
+    run_types=None,  # a failure is the DAG's result
     doc_md=__doc__,
 )
-def check_connections() -> None:
+def check_connections(conn_id: str) -> None:
     check()
-
-
-check_connections()

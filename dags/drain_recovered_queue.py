@@ -7,26 +7,25 @@ deletes it only if you ask for that. A dry run says for each WAL what would be s
 
 from __future__ import annotations
 
-from airflow.sdk import Param, dag
+from typing import Any
 
-from walferry.airflow.forms.choices import proposed, proposed_peers
+from airflow.sdk import Param
+
+from walferry.airflow.forms.choices import peers_of, proposed
 from walferry.airflow.operators.ship_wals import SHIP_PARAMS
-from walferry.airflow.tasks.common import SOURCE, dag_args
+from walferry.airflow.source_dags import dag_of_each_source
 from walferry.airflow.tasks.recovery import DEADLINE, gone_peers, recover, select
 
 
-@dag(
-    schedule=None,
-    max_active_runs=4,
-    max_active_tasks=128,  # of a run: the peers share no places
-    description="Drain recovered replication queues by hand",
-    params={
-        "source_conn_id": SOURCE,
+def params(conn_id: str) -> dict[str, Any]:
+    """Return the form's parameters, with what is to be proposed for the source."""
+    queues = proposed(conn_id)
+    return {
         "peer": Param(
             None,
             type=["null", "string"],
             maxLength=200,
-            examples=proposed_peers(),
+            examples=peers_of(queues),
             title="Peer",
             description="Id of the peer whose recovered queues are drained; empty: the peer of the queue below, or all peers.",
         ),
@@ -34,7 +33,7 @@ from walferry.airflow.tasks.recovery import DEADLINE, gone_peers, recover, selec
             None,
             type=["null", "string"],
             maxLength=2000,
-            examples=proposed(),
+            examples=queues,
             title="Queue",
             description="One recovered queue, as server/queue id, as under replication/rs; empty for all queues of the peer. The "
             "proposals are the queues that the last run saw.",
@@ -53,14 +52,19 @@ from walferry.airflow.tasks.recovery import DEADLINE, gone_peers, recover, selec
         ),
         "deadline": DEADLINE,
         **SHIP_PARAMS,
-    },
-    **dag_args(minutes=30),
+    }
+
+
+@dag_of_each_source(
+    schedule=None,
+    max_active_runs=4,
+    max_active_tasks=128,  # of a run: the peers share no places
+    description="Drain recovered replication queues by hand",
+    params=params,
+    minutes=30,
     doc_md=__doc__,
 )
-def drain_recovered_queue() -> None:
+def drain_recovered_queue(conn_id: str) -> None:
     servers, gone = select(), gone_peers()
     servers >> gone
     recover("select", servers=servers, also=gone)
-
-
-drain_recovered_queue()

@@ -10,18 +10,17 @@ It refuses to run next to an active HMaster, and without `confirm`: type the clu
 
 from __future__ import annotations
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param
 
-from walferry.airflow.tasks.common import SOURCE, dag_args
+from walferry.airflow.source_dags import dag_of_each_source
 from walferry.airflow.tasks.regions import ROLE_PARAMS, check, report, start
 
 
-@dag(
+@dag_of_each_source(
     schedule=None,
     max_active_runs=1,
     description="Start an HBase 1 cluster whose HMaster does not start",
     params={
-        "source_conn_id": SOURCE,
         "confirm": Param(
             None,
             type=["null", "string"],
@@ -39,13 +38,11 @@ from walferry.airflow.tasks.regions import ROLE_PARAMS, check, report, start
         ),
         **ROLE_PARAMS,
     },
-    **dag_args(minutes=660, about="regions"),
+    minutes=660,
+    about="regions",
     doc_md=__doc__,
 )
-def emergency_start() -> None:
+def emergency_start(conn_id: str) -> None:
     after = report()
     start() >> after
     check(after)  # type: ignore[arg-type]
-
-
-emergency_start()

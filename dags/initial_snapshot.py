@@ -13,13 +13,12 @@ with the others. A new run goes on, too. If you give up a table in the middle, t
 
 from __future__ import annotations
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param
 
-from walferry.airflow.tasks.common import SOURCE, dag_args
+from walferry.airflow.source_dags import dag_of_each_source
 from walferry.airflow.tasks.initial_snapshot import initial_snapshot_tasks
 
 PARAMS = {
-    "source_conn_id": SOURCE,
     "peer": Param(None, type=["null", "string"], pattern=r"^[^-/\s]+$", title="Peer", description="Id of the managed peer."),
     "tables": Param(
         None,
@@ -37,16 +36,13 @@ PARAMS = {
 }
 
 
-@dag(
+@dag_of_each_source(
     schedule=None,
     max_active_runs=4,
     description="Copy the tables of a new HBase replication peer to its cluster, then ship its queue",
     params=PARAMS,
-    **dag_args(minutes=10),
+    minutes=10,
     doc_md=__doc__,
 )
-def initial_snapshot() -> None:
-    initial_snapshot_tasks()
-
-
-initial_snapshot()
+def initial_snapshot(conn_id: str) -> None:
+    initial_snapshot_tasks(conn_id)

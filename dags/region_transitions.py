@@ -10,26 +10,20 @@ A region that two servers serve is only reported: `walferry regions close-copy` 
 
 from __future__ import annotations
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param
 
-from walferry.airflow.tasks.common import SOURCE, dag_args
+from walferry.airflow.source_dags import dag_of_each_source
 from walferry.airflow.tasks.regions import ROLE_PARAMS, act, check, report
 
 
-@dag(
+@dag_of_each_source(
     schedule="*/15 * * * *",
     max_active_runs=1,
     description="List regions in transition of an HBase 1 cluster, and bring them to their end",
-    params={
-        "source_conn_id": SOURCE,
-        "dry_run": Param(True, type="boolean", title="Dry run", description="Only say what would be done."),
-        **ROLE_PARAMS,
-    },
-    **dag_args(minutes=660, about="regions"),
+    params={"dry_run": Param(True, type="boolean", title="Dry run", description="Only say what would be done."), **ROLE_PARAMS},
+    minutes=660,
+    about="regions",
     doc_md=__doc__,
 )
-def region_transitions() -> None:
+def region_transitions(conn_id: str) -> None:
     check(act(report()))  # type: ignore[arg-type]
-
-
-region_transitions()

@@ -10,26 +10,31 @@ the run fails. You can clear the run, or trigger another one by hand, at any tim
 
 from __future__ import annotations
 
-from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context
+from airflow.sdk import Asset, AssetWatcher, Param, get_current_context
 
 from walferry.airflow.forms import choices
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import SHIP_PARAMS
-from walferry.airflow.tasks.common import SOURCE, dag_args, source, telling
+from walferry.airflow.source_dags import dag_of_each_source
+from walferry.airflow.sources import own_name
+from walferry.airflow.tasks.common import source, telling
 from walferry.airflow.tasks.recovery import DEADLINE, recover
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger
 
-DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_source", trigger=DeadServersEventTrigger())])
+
+def dead_servers(conn_id: str) -> list[Asset]:
+    """Return the asset whose watcher announces the source's dead servers."""
+    watcher = AssetWatcher(name=conn_id, trigger=DeadServersEventTrigger(conn_id))
+    return [Asset(own_name("hbase-dead-servers", conn_id), watchers=[watcher])]
 
 
-@dag(
-    schedule=[DEAD_SERVERS],
+@dag_of_each_source(
+    schedule=dead_servers,
     max_active_runs=4,
     max_active_tasks=128,  # of a run: the peers share no places
     description="Claim and drain the replication queues of RegionServers that have died",
     params={
-        "source_conn_id": SOURCE,
         "server": Param(
             None,
             type=["null", "string"],
@@ -40,10 +45,10 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
         "deadline": DEADLINE,
         **SHIP_PARAMS,
     },
-    **dag_args(minutes=30),
+    minutes=30,
     doc_md=__doc__,
 )
-def regionserver_failover() -> None:
+def regionserver_failover(conn_id: str) -> None:
     @task
     def find() -> list[str]:
         """Return the dead servers of this run: the server in its form, else the servers in its events, else all."""
@@ -56,10 +61,7 @@ def regionserver_failover() -> None:
             found = recovery.find(source(), context["params"]["server"] or "", recovery.announced(events))
         print("\n".join([f"Dead servers to recover: {', '.join(found.servers) or 'none'}.", *found.notes]))
         context["ti"].xcom_push("notes", found.notes)
-        choices.refresh(source(), context["params"]["source_conn_id"])
+        choices.refresh(source(), conn_id)
         return found.servers
 
     recover("find", servers=find())
-
-
-regionserver_failover()

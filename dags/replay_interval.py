@@ -11,21 +11,21 @@ cleared, retried or killed at any time: edits that were shipped already may be s
 
 from __future__ import annotations
 
-from airflow.sdk import Param, conf, dag
+from airflow.sdk import Param, conf
 
-from walferry.airflow.tasks.common import SOURCE, dag_args, peer_param
+from walferry.airflow.source_dags import dag_of_each_source
+from walferry.airflow.tasks.common import peer_param
 from walferry.airflow.tasks.replay import FROM, RUN_TYPES, TO, replay
 from walferry.airflow.timetables import BackfillIntervals
 
 SCHEDULE = conf.get("walferry", "replay_intervals", fallback="0 * * * *")
 
 
-@dag(
+@dag_of_each_source(
     schedule=BackfillIntervals(SCHEDULE, timezone="UTC"),
     max_active_runs=16,
     description="Ship the edits of an interval to a peer again",
     params={
-        "source_conn_id": SOURCE,
         "peer": peer_param("Id of the peer. A run needs one."),
         "from_date": FROM,
         "to_date": TO,
@@ -49,11 +49,9 @@ SCHEDULE = conf.get("walferry", "replay_intervals", fallback="0 * * * *")
             description="Seconds after which the Spark job stops; a retry goes on with the first WAL that is not done.",
         ),
     },
-    **dag_args(minutes=30, run_types=RUN_TYPES),
+    minutes=30,
+    run_types=RUN_TYPES,
     doc_md=__doc__,
 )  # fmt: skip
-def replay_interval() -> None:
+def replay_interval(conn_id: str) -> None:
     replay()
-
-
-replay_interval()

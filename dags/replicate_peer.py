@@ -17,14 +17,14 @@ now, trigger a run. To ship the edits of a past interval again, backfill the DAG
 
 from __future__ import annotations
 
-from airflow.sdk import Param, dag, task_group
+from airflow.sdk import Param, task_group
 
 from walferry.airflow.operators.ship_wals import SHIP_PARAMS
+from walferry.airflow.source_dags import dag_of_each_source
 from walferry.airflow.tasks.batch import GROUP, batch_of, peers, roll
-from walferry.airflow.tasks.common import SOURCE, dag_args, peer_param
+from walferry.airflow.tasks.common import peer_param
 
 PARAMS = {
-    "source_conn_id": SOURCE,
     "peer": peer_param("Id of one peer; empty for all peers that are managed by Walferry."),
     "roll": Param(
         True,
@@ -46,18 +46,15 @@ PARAMS = {
 }
 
 
-@dag(
+@dag_of_each_source(
     schedule="*/5 * * * *",
     max_active_runs=32,  # each run but the newest holds at least one peer lock
     max_active_tasks=128,  # of a run: the peers share no places
     description="Ship the queued WALs of a cluster's managed HBase replication peers",
     params=PARAMS,
-    **dag_args(minutes=10),
+    minutes=10,
     doc_md=__doc__,
 )
-def replicate_peer() -> None:
+def replicate_peer(conn_id: str) -> None:
     chosen = peers()
     roll(chosen) >> task_group(group_id=GROUP)(batch_of).expand(peer=chosen)
-
-
-replicate_peer()

@@ -8,18 +8,17 @@ of WALs from the source's archive when their time there is over. No task changes
 
 from __future__ import annotations
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param
 
-from walferry.airflow.tasks.common import SOURCE, dag_args
+from walferry.airflow.source_dags import dag_of_each_source
 from walferry.airflow.tasks.retention import check, expire_archive, report
 
 
-@dag(
+@dag_of_each_source(
     schedule="@hourly",
     max_active_runs=1,
     description="Report what keeps WALs of an HBase cluster from being deleted, and when the disk is full",
     params={
-        "source_conn_id": SOURCE,
         "ttl": Param(
             600,
             type="number",
@@ -53,12 +52,9 @@ from walferry.airflow.tasks.retention import check, expire_archive, report
             description="How many files the log lists one by one, oldest first.",
         ),
     },
-    **dag_args(minutes=30),
+    minutes=30,
     doc_md=__doc__,
 )
-def retention() -> None:
+def retention(conn_id: str) -> None:
     check(report())  # type: ignore[arg-type]
     expire_archive()
-
-
-retention()

@@ -12,15 +12,15 @@ source's tables.
 
 from __future__ import annotations
 
-from airflow.sdk import Param, dag, task_group
+from airflow.sdk import Param, task_group
 
-from walferry.airflow.tasks.common import SOURCE, dag_args, peer_param
+from walferry.airflow.source_dags import dag_of_each_source
+from walferry.airflow.tasks.common import peer_param
 from walferry.airflow.tasks.verification import GROUP, peers, verification_of
 
 ROW = "As HBase's shell shows it, e.g. abc\\x00. Empty for no limit."
 TIME = "With its zone, e.g. 2026-01-31T00:00:00+00:00: only cells with timestamps {} are compared. Empty for no limit."
 PARAMS = {
-    "source_conn_id": SOURCE,
     "peer": peer_param("Id of one peer, whether Walferry ships it or HBase; empty for all peers that are managed by Walferry."),
     "tables": Param(
         None, type=["null", "array"], items={"type": "string"}, title="Tables",
@@ -53,16 +53,13 @@ PARAMS = {
 }  # fmt: skip
 
 
-@dag(
+@dag_of_each_source(
     schedule="0 3 * * *",
     max_active_runs=1,  # a peer's newest result replaces the previous one
     description="Compare the tables of HBase replication peers at the source and at their peer clusters",
     params=PARAMS,
-    **dag_args(minutes=360),
+    minutes=360,
     doc_md=__doc__,
 )
-def verify_peer() -> None:
+def verify_peer(conn_id: str) -> None:
     task_group(group_id=GROUP)(verification_of).expand(peer=peers())
-
-
-verify_peer()

@@ -17,31 +17,28 @@ The DAG changes nothing in the cluster. If a run is killed, the next run sends i
 
 from __future__ import annotations
 
-from airflow.sdk import Param, conf, dag
+from airflow.sdk import Param, conf
 
-from walferry.airflow.tasks.common import SOURCE, dag_args
+from walferry.airflow.source_dags import dag_of_each_source
 from walferry.airflow.tasks.watch import watch
 
 
-@dag(
+@dag_of_each_source(
     schedule=conf.get("walferry", "watch_schedule", fallback="* * * * *"),
     max_active_runs=1,
     description="Watch replication of an HBase cluster: metrics and alerts",
     params={
-        "source_conn_id": SOURCE,
         "warn_days_left": Param(
             7,
             type="number",
             minimum=0,
             title="Warn of a full disk",
             description="Alert if what queues keep in oldWALs fills the disk within so many days.",
-        ),
+        )
     },
-    **dag_args(minutes=3, retries=0),  # the next run is the next try
+    minutes=3,
+    retries=0,  # the next run is the next try
     doc_md=__doc__,
 )
-def watch_replication() -> None:
+def watch_replication(conn_id: str) -> None:
     watch()
-
-
-watch_replication()

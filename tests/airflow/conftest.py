@@ -114,7 +114,12 @@ class Run:
 
 @pytest.fixture(scope="session")
 def dags(airflow_db: None) -> dict[str, Any]:
-    """This repo's DAGs, known to the database; retries come at once."""
+    """This repo's DAGs of one source, known to the database; retries come at once."""
+    return known_dags()
+
+
+def known_dags() -> dict[str, Any]:
+    """Make this repo's DAGs known to the database, with retries that come at once. Returns the DAGs."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 

@@ -25,6 +25,7 @@ from tests.zk.test_agreement import peer as as_the_master_tells
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.operators.spark_job import ThroughConnect
+from walferry.airflow.sources import configured
 from walferry.base.errors import WalferryError
 from walferry.cli.main import main
 from walferry.hbase.files.quarantine import BrokenWals
@@ -289,6 +290,23 @@ def _(site: Site) -> str:
     with pytest.raises((ParamValidationError, ValueError)) as error:
         trigger_dag("replicate_peer", conf={"deadline": "soon"}, triggered_by=DagRunTriggeredByType.CLI)
     return str(error.value)
+
+
+@provokes("A run is given another source")
+def _(site: Site) -> str:
+    from airflow.api.common.trigger_dag import trigger_dag
+    from airflow.sdk.exceptions import ParamValidationError
+    from airflow.utils.types import DagRunTriggeredByType
+
+    with pytest.raises((ParamValidationError, ValueError)) as error:
+        trigger_dag("replicate_peer", conf={"source_conn_id": "west"}, triggered_by=DagRunTriggeredByType.CLI)
+    return str(error.value)
+
+
+@provokes("A source's name is none")
+def _(site: Site) -> str:
+    site.patch.setenv("AIRFLOW__WALFERRY__SOURCES", "hbase_source,zk1:2181")
+    return refused(lambda: configured().check())
 
 
 @provokes("replicate_peer is backfilled")

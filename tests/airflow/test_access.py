@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -93,6 +94,31 @@ def test_a_right_that_is_given_by_dag_is_asked_for(browser: Callable[[str | None
     monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", refuse)
     assert browser("admin").get("/walferry/content").status_code == 403
     assert asked == [("GET", "replicate_peer")]
+
+
+def test_a_user_sees_the_sources_whose_runs_the_user_may_read(
+    browser: Callable[[str | None], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.api_fastapi.app import get_auth_manager
+
+    monkeypatch.setenv("AIRFLOW__WALFERRY__SOURCES", "hbase_source,west,east,zk1:2181")
+    monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", lambda **of: of["details"].id.endswith(("-west", "-east")))
+    answer = browser("admin").get("/walferry/content")
+    assert answer.status_code == 200
+    assert re.findall(r"connection &#39;(\w+)&#39; is not defined", answer.text) == ["west", "east"]
+    assert "hbase_source" not in answer.text
+    monkeypatch.setenv("AIRFLOW__WALFERRY__SOURCES", "hbase_source")
+    assert browser("admin").get("/walferry/content").status_code == 403
+
+
+def test_a_page_without_sources_says_where_they_are_named(
+    browser: Callable[[str | None], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__WALFERRY__SOURCES", "zk1:2181")
+    answer = browser("viewer").get("/walferry/content")
+    assert answer.status_code == 200
+    assert "names no source that can be shown" in answer.text
+    assert browser("").get("/walferry/content").status_code == 403
 
 
 def test_airflow_s_navigation_has_it(browser: Callable[[str | None], Any]) -> None:

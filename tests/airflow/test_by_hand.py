@@ -171,9 +171,9 @@ def test_the_forms_propose_what_a_run_has_seen(drain, failover, dead: HBaseZNode
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # here variables are not read through a supervisor
     drain(dry_run=True)
     there = [f"{DEAD}/p", f"{DEAD}/q", f"{SERVER}/p-{OTHER}"]
-    assert choices.proposed() == sorted(there)
+    assert choices.proposed("hbase_source") == sorted(there)
     params = DagBag(str(REPO / "dags" / "drain_recovered_queue.py")).dags["drain_recovered_queue"].params
     assert params.get_param("queue").schema["examples"] == sorted(there)
     assert params.get_param("peer").schema["examples"] == ["p", "q"]
     failover()
-    assert choices.proposed() == []
+    assert choices.proposed("hbase_source") == []

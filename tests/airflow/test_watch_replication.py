@@ -85,7 +85,7 @@ def forget() -> None:
     from airflow.utils.session import create_session
 
     with create_session() as session:
-        session.query(Variable).filter(Variable.key == module.VARIABLE).delete()
+        session.query(Variable).filter(Variable.key.startswith(module.VARIABLE)).delete()
 
 
 def orphan(site: HBaseZNodes) -> str:
@@ -157,8 +157,10 @@ def test_a_source_that_is_not_there_fails_without_a_traceback(
     log = logged()
     assert text.removeprefix("watch_replication: ") in log
     assert "Traceback" not in log
-    assert state(run_dag("watch_replication", source_conn_id="nowhere")) == ("failed", "failed")
-    assert "connection 'nowhere' is not defined" in notified()[0]
+    monkeypatch.delenv("AIRFLOW_CONN_HBASE_SOURCE")
+    forget()
+    assert state(run_dag("watch_replication")) == ("failed", "failed")
+    assert "connection 'hbase_source' is not defined" in notified()[0]
 
 
 def test_names_in_zookeeper_are_never_templates(

@@ -17,4 +17,4 @@ def page_of(source: SourceCluster, *, operator: bool = True) -> FastAPI:
     """Return the page of one source, for an operator or a viewer, whichever user asks."""
     shown = Sources(lambda conn_id: source)
     may = frozenset(forms.DAGS) if operator else frozenset[str]()
-    return make_app(lambda: [CONN_ID], shown.look, lambda: None, lambda: may, Links("/"))
+    return make_app(lambda: [CONN_ID], shown.look, lambda: may, Links("/"))

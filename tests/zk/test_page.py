@@ -37,7 +37,7 @@ def page(at: SourceCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestCli
     """The page that shows this source, to any user."""
     monkeypatch.setattr(sources, "_read_connection", lambda conn_id: at)
     shown = Sources()
-    with TestClient(make_app(lambda: ["hbase_source"], shown.look, lambda: None, lambda: frozenset(), Links("/"))) as client:
+    with TestClient(make_app(lambda: ["hbase_source"], shown.look, lambda: frozenset(), Links("/"))) as client:
         yield client
 
 

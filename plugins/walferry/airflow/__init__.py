@@ -4,6 +4,7 @@ hooks, operators, sensors, triggers    Airflow's own kinds of classes
 tasks                                  the DAGs' tasks and their wiring, and the operators that only one DAG uses
 forms                                  parameters: the values that forms propose, and their checks
 page                                   the replication page in Airflow's navigation
+sources, source_dags                   the sources of Airflow's configuration, and the DAGs that each of them gets
 provider                               the description of Walferry that Airflow reads when pip has installed it
 endings                                the last log line of a failed task, and which failures are tried again
 run_notes, stats                       a run's note; metrics

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from airflow.listeners import hookimpl
 
 from walferry.airflow.endings import NOTE
+from walferry.airflow.sources import common_name
 from walferry.base.texts import one_line
 from walferry.runs.failures import MAX_NOTE_CHARS
 
@@ -58,7 +59,7 @@ def write_note(dag_run: DagRun, without: str) -> None:
     """
     from sqlalchemy.orm import object_session
 
-    if dag_run.dag_id not in DAGS or (session := object_session(dag_run)) is None:
+    if common_name(dag_run.dag_id) not in DAGS or (session := object_session(dag_run)) is None:
         return
     try:
         before = dag_run.note

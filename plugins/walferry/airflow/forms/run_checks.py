@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow.sdk import Context, get_current_context
 
+from walferry.airflow.sources import own_name
 from walferry.runs.input import InputError, named
 
 # For a DAG's `allowed_run_types`: all types but backfills. Airflow then refuses a backfill before it clears earlier runs.
@@ -25,7 +26,7 @@ def check_run() -> Context:
         raise InputError(
             f"{run.dag_id} cannot be backfilled: a WAL is shipped once, from where the positions in ZooKeeper are, whatever the "
             "date of the run. To ship the queued edits now, trigger a run by hand. To ship an interval again, backfill "
-            "replay_interval"
+            + own_name("replay_interval", context["params"]["source_conn_id"])
         )
     check_conf(run.dag_id, run.conf or {}, context["dag"].params.keys(), context["params"])
     return context

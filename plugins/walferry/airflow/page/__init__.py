@@ -2,8 +2,8 @@
 
     mounted      the app that plugins/walferry_plugin.py gives to Airflow's api server; it is made at the first request
     app          the routes, their permission and their headers
-    access       who may see the page, and who is offered forms
-    sources      which connections are shown, and what is known of each
+    access       which sources a user may see, and which forms the user is offered
+    sources      what is known of each source
     asked        the viewer's choices: source, filters, page
     rows         the rows of the table of queues: filtered, sorted, paged
     peers        a peer's condition in a word, and the order of peers

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
@@ -35,36 +33,37 @@ log = logging.getLogger(__name__)
 
 
 def make_app(
-    names: Callable[[], Sequence[str]],
-    look: Callable[[str], ShownSource],
-    may_see: Callable[..., Any],
+    may_see: Callable[..., Sequence[str]],
+    look: Callable[[Sequence[str]], Sequence[ShownSource]],
     may_trigger: Callable[..., frozenset[str]],
     links: Links,
 ) -> FastAPI:
     """Return the page's app.
 
-    `names` lists the connections that are shown, and `look` returns the status of one of them. Two dependencies know the user:
-    `may_see` refuses users, and `may_trigger` returns the DAGs whose forms are offered.
+    Two dependencies know the user: `may_see` returns the connections that the user is shown, or refuses the user, and
+    `may_trigger` returns the DAGs whose forms are offered. `look` returns the statuses of these connections.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(may_see)])
     rendering = Rendering(links, _version())
-    places, looks = CapacityLimiter(MOST_AT_ONCE), ThreadPoolExecutor(MOST_AT_ONCE, "a look for the page")
+    places = CapacityLimiter(MOST_AT_ONCE)
 
-    async def rendered(request: Request, may: frozenset[str], *, whole: bool) -> HTMLResponse:
+    async def rendered(request: Request, names: Sequence[str], may: frozenset[str], *, whole: bool) -> HTMLResponse:
         wanted = asked(request.query_params)
 
         def make() -> str:
-            return rendering.page(list(looks.map(look, names())), wanted, may, whole=whole)
+            return rendering.page(look(names), wanted, may, whole=whole)
 
         return HTMLResponse(await to_thread.run_sync(make, limiter=places))
 
+    names_of, may_of = Depends(may_see), Depends(may_trigger)
+
     @app.get("/replication")
-    async def page(request: Request, may: frozenset[str] = Depends(may_trigger)) -> HTMLResponse:
-        return await rendered(request, may, whole=True)
+    async def page(request: Request, names: Sequence[str] = names_of, may: frozenset[str] = may_of) -> HTMLResponse:
+        return await rendered(request, names, may, whole=True)
 
     @app.get("/content")
-    async def content(request: Request, may: frozenset[str] = Depends(may_trigger)) -> HTMLResponse:
-        return await rendered(request, may, whole=False)
+    async def content(request: Request, names: Sequence[str] = names_of, may: frozenset[str] = may_of) -> HTMLResponse:
+        return await rendered(request, names, may, whole=False)
 
     @app.get("/static/{name}")
     async def static(name: str) -> FileResponse:

@@ -12,6 +12,7 @@ from typing import Any
 
 from walferry.airflow.page import formats
 from walferry.airflow.page.links import REPLICATE
+from walferry.airflow.sources import own_name
 from walferry.hbase.names import is_server_name
 from walferry.observe.status.model import DeadServerStatus, PeerStatus, QueueStatus
 
@@ -30,18 +31,18 @@ class Form:
 
 def ship(conn_id: str, peer: PeerStatus) -> Form:
     """Return the form that ships the queued WALs of a managed peer."""
-    return _form(REPLICATE, "Ship this peer now", source_conn_id=conn_id, peer=peer.id)
+    return _form(REPLICATE, "Ship this peer now", conn_id, peer=peer.id)
 
 
 def drain(conn_id: str, queue: QueueStatus) -> Form:
     """Return the form that drains a recovered queue."""
-    return _form(DRAIN, "Drain this queue", source_conn_id=conn_id, queue=f"{queue.server}/{queue.queue_id}")
+    return _form(DRAIN, "Drain this queue", conn_id, queue=f"{queue.server}/{queue.queue_id}")
 
 
 def drop(conn_id: str, queue: QueueStatus) -> Form:
     """Return the form that reports on a queue whose peer is gone. The viewer may choose in it to delete the queue."""
     name = f"{queue.server}/{queue.queue_id}"
-    return _form(DRAIN, "Look into this queue", source_conn_id=conn_id, queue=name, dry_run=True, delete_orphan=False)
+    return _form(DRAIN, "Look into this queue", conn_id, queue=name, dry_run=True, delete_orphan=False)
 
 
 def backfill(conn_id: str, peer: PeerStatus, at_ms: int) -> Form | None:
@@ -50,7 +51,7 @@ def backfill(conn_id: str, peer: PeerStatus, at_ms: int) -> Form | None:
     if begun is None or not formats.iso(begun) or begun >= at_ms:
         return None
     return _form(
-        BACKFILL, "Ship an interval again", source_conn_id=conn_id, peer=peer.id, from_date=formats.iso(begun),
+        BACKFILL, "Ship an interval again", conn_id, peer=peer.id, from_date=formats.iso(begun),
         to_date=formats.iso(at_ms), dry_run=True,
     )  # fmt: skip
 
@@ -59,8 +60,8 @@ def failover(conn_id: str, server: DeadServerStatus) -> Form | None:
     """Return the form that claims and drains the queues of a dead server."""
     if not is_server_name(server.name):
         return None
-    return _form(FAILOVER, "Recover this server", source_conn_id=conn_id, server=server.name)
+    return _form(FAILOVER, "Recover this server", conn_id, server=server.name)
 
 
-def _form(dag_id: str, title: str, **params: Any) -> Form:
-    return Form(dag_id, title, json.dumps(params))
+def _form(dag: str, title: str, conn_id: str, **params: Any) -> Form:
+    return Form(own_name(dag, conn_id), title, json.dumps({"source_conn_id": conn_id, **params}))

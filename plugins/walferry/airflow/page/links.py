@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-SHIPS = "peer.ship"  # the task that ships, in a run of REPLICATE
+SHIPS = "peer.ship"  # the task that ships, in a run of a source's REPLICATE
 REPLICATE = "replicate_peer"
 URL_ROUTE = "walferry"  # the page's route in Airflow's UI
 MAX_RUN_CHARS = 250  # Airflow's own limit for names of DAGs and of runs
@@ -36,12 +36,14 @@ class Links:
 
     def run(self, name: str, *, with_try: bool) -> RunLink | None:
         """Return the run that a note names "DAG/run", or "DAG/run.try" if `with_try`; None if the name is not valid."""
+        from walferry.airflow.sources import common_name  # each of Airflow's processes imports this module for its URL_ROUTE
+
         dag_id, _, run_id = name.partition("/")
         run_id = _TRY.sub("", run_id) if with_try else run_id
         if not _DAG.fullmatch(dag_id) or len(name) > 2 * MAX_RUN_CHARS or run_id in ("", ".", "..") or not run_id.isprintable():
             return None
         href = f"{self.dag(dag_id)}/runs/{quote(run_id, safe='')}"
-        return RunLink(dag_id, run_id, href, f"{href}/tasks/{SHIPS}/mapped" if dag_id == REPLICATE else None)
+        return RunLink(dag_id, run_id, href, f"{href}/tasks/{SHIPS}/mapped" if common_name(dag_id) == REPLICATE else None)
 
     def login(self, *, framed: bool) -> str:
         """Return Airflow's login, which leads back to the page: to the page alone if Airflow's frame for it has asked."""

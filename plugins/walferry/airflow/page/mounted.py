@@ -48,8 +48,7 @@ def _make() -> Any:
     from walferry.airflow.page.links import Links
     from walferry.airflow.page.sources import Sources
 
-    sources = Sources()
-    return make_app(sources.names, sources.look, may_see, may_trigger, Links(API_ROOT_PATH))
+    return make_app(may_see, Sources().look, may_trigger, Links(API_ROOT_PATH))
 
 
 APPS = [{"app": MountedPage(), "url_prefix": PREFIX, "name": "Walferry's replication page"}]

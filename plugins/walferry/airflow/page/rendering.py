@@ -19,6 +19,7 @@ from walferry.airflow.page.peers import Badge, condition, worst_first
 from walferry.airflow.page.plots import HEIGHT, WIDTH, Plot, plot_of
 from walferry.airflow.page.rows import Page, page_of, rows_of
 from walferry.airflow.page.sources import ShownSource
+from walferry.airflow.sources import own_name
 from walferry.base.amounts import count, duration, size
 from walferry.base.texts import visible
 from walferry.observe.status import words
@@ -35,7 +36,7 @@ MAX_QUEUES = 20  # of one peer that keep files in oldWALs
 MAX_CHOICES = 500  # peers to choose from
 REFUSALS = {
     401: "You are not logged in, or your login has expired.",
-    403: "You may not see this page: it needs the right to read the DAG replicate_peer.",
+    403: "You may not see this page: it needs the right to read a source's DAG replicate_peer.",
     404: "There is no such page.",
     405: "This page can only be read.",
 }
@@ -75,7 +76,7 @@ class Rendering:
         self._environment.filters.update(
             visible=lambda text, chars=MAX_NAME_CHARS: visible(str(text), chars), name=_name, key=_key, number="{:,}".format,
             counted=count, duration=duration, size=size, lag=formats.lag, left=words.left, rate=words.rate,
-            moment=formats.moment, iso=formats.iso, findings=of_peer,
+            moment=formats.moment, iso=formats.iso, findings=of_peer, of=own_name,
         )  # fmt: skip
         self._environment.globals.update(
             links=links,

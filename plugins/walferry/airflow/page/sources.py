@@ -1,7 +1,6 @@
-"""Which sources the page shows, and what is known of each.
+"""Looks at the sources that the page shows, so that none of them is waited for because of another one.
 
-A viewer may not choose any connection. Only the connections in Airflow's configuration are shown, in section [walferry] as
-`page_sources`, separated by commas, or as AIRFLOW__WALFERRY__PAGE_SOURCES.
+A viewer may not choose any connection: `access` says which sources of Airflow's configuration are looked at.
 """
 
 from __future__ import annotations
@@ -18,15 +17,17 @@ from walferry.observe.status.history import Sample
 from walferry.observe.status.model import SourceStatus
 from walferry.observe.status.statuses import Statuses
 from walferry.replication.retention.survey import OldWalSurvey
-from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
+from walferry.replication.source.cluster import SourceCluster, SourceError
 
 CONNECTION_SECONDS = 30.0  # how long a connection is kept: a secrets backend may be slow
 WAIT_SECONDS = 10.0
 LOOK_SECONDS = 2.0  # how long a look is kept
 PATIENCE_SECONDS = 0.5  # how long a viewer waits for a new look, while there is an older one
-FIRST_SECONDS = 15.0  # how long a viewer waits for the first look
+FIRST_SECONDS = 15.0  # how long a viewer waits for a first look, while nothing is known of any source
+OTHERS_SECONDS = 2.0  # the same, while another source can be shown already
 MORE_SECONDS = 0.3  # after its begin a look stops waiting for files, peer clusters and oldWALs; a refresh has them seconds later
 MAX_PROBLEM_CHARS = 1000
+_NOT_YET = "the first look at it is not at its end; come again in a moment"
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]*@")
 _SECRETS = re.compile(r"""(?i)((?:password|passwd|secret|token)[\w.-]*["']?\s*[=:]\s*["']?)[^&\s,;'"]+""")
 
@@ -46,33 +47,34 @@ class ShownSource:
 
 
 class Sources:
-    """The sources of Airflow's configuration, which `read_connection` finds. Its methods may be called from any thread."""
+    """Sources whose connections `read_connection` finds. Its methods may be called from any thread."""
 
     def __init__(self, read_connection: Callable[[str], SourceCluster] | None = None) -> None:
         self._statuses = Statuses(MORE_SECONDS, MORE_SECONDS, from_begin=True)
         self._connections = Cached(read_connection or _read_connection, CONNECTION_SECONDS, WAIT_SECONDS)
         self._looks = Cached(self._look, LOOK_SECONDS, PATIENCE_SECONDS)
 
-    def names(self) -> list[str]:
-        """Return the ids of the connections that are shown."""
-        from airflow.configuration import conf
-
-        listed = conf.get("walferry", "page_sources", fallback=DEFAULT_CONN_ID).split(",")
-        return list(dict.fromkeys(name.strip() for name in listed if name.strip()))
-
-    def look(self, conn_id: str) -> ShownSource:
-        """Return the status of a source, or its last known status if a new look takes long.
+    def look(self, conn_ids: Sequence[str]) -> list[ShownSource]:
+        """Return the status of each source, or its last known status if a new look takes long.
 
         It never raises: the status says what is wrong, without secrets and without a traceback.
         """
-        found, began = None, time.monotonic()
-        while found is None and time.monotonic() - began < FIRST_SECONDS:
-            found = self._looks.get(conn_id)
-        if found is None:
-            return ShownSource(
-                conn_id, f"the first look at it is not at its end after {FIRST_SECONDS:g} s; come again in a moment"
-            )
-        return replace(found, asked_ms=int(time.time() * 1000))
+        began = time.monotonic()
+        for conn_id in conn_ids:
+            self._looks.get(conn_id, 0.0)  # all looks begin at once
+        found = self._found(conn_ids)
+        while None in found and time.monotonic() - began < (OTHERS_SECONDS if any(found) else FIRST_SECONDS):
+            found = self._found(conn_ids)
+        asked_ms = int(time.time() * 1000)
+        return [
+            ShownSource(conn_id, _NOT_YET) if each is None else replace(each, asked_ms=asked_ms)
+            for conn_id, each in zip(conn_ids, found, strict=True)
+        ]
+
+    def _found(self, conn_ids: Sequence[str]) -> list[ShownSource | None]:
+        """Wait for new looks for as long as a viewer has patience. Return what is known then."""
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        return [self._looks.get(conn_id, max(0.0, give_up - time.monotonic())) for conn_id in conn_ids]
 
     def _look(self, conn_id: str) -> ShownSource:
         try:

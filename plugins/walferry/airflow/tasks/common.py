@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, TypeVar
 
 from airflow.sdk import Context, Param, get_current_context
@@ -18,14 +17,13 @@ from airflow.sdk.bases.decorator import Task, task_decorator_factory
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from walferry.airflow.endings import RetryIfItHelps, leave_note
-from walferry.airflow.forms.run_checks import RUN_TYPES
+from walferry.airflow.endings import leave_note
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import LiteralTask
 from walferry.airflow.operators.links import ReplicationLink
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
-from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
+from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.failures import say
 from walferry.runs.reports.batch import AGES
 from walferry.runs.values import run_of
@@ -35,13 +33,6 @@ R = TypeVar("R")
 
 MAX_PROBLEM_CHARS = 4000
 PROBLEM = "problem"  # the XCom that says in the report why a task failed
-SOURCE = Param(
-    DEFAULT_CONN_ID,
-    type="string",
-    minLength=1,
-    title="Source cluster",
-    description="Airflow connection of the cluster whose replication queues are shipped.",
-)
 KEY = "reports"
 MAX_KEPT = 10  # the newest reports of one run are kept whole; of older reports only the totals are kept
 # Figures that describe the present state.
@@ -49,26 +40,6 @@ NOT_ADDED = ("sizeOfLogQueue", "bytesToShip", "bytesDone", "failedRecoverQueues"
 REPORTED = ("completedLogs", "shippedOps", "shippedBytes")
 
 log = logging.getLogger(__name__)
-
-
-def dag_args(
-    *, minutes: int, retries: int = 2, about: str = "replication", run_types: list[str] | None = RUN_TYPES
-) -> dict[str, Any]:
-    """Return the arguments that DAGs have in common: each task may take `minutes`, and is tried again if that can help.
-
-    `about` is a tag. `run_types` are the kinds of runs that Airflow lets begin; None: all kinds.
-    """
-    default_args = {
-        "retries": retries,
-        "retry_delay": timedelta(seconds=10),
-        "execution_timeout": timedelta(minutes=minutes),
-        "retry_policy": RetryIfItHelps(),
-    }
-    start = datetime(2025, 1, 1, tzinfo=UTC)
-    return {
-        "start_date": start, "catchup": False, "allowed_run_types": run_types, "default_args": default_args,
-        "tags": ["hbase", about],
-    }  # fmt: skip
 
 
 def peer_param(description: str) -> Param:

@@ -15,6 +15,7 @@ from walferry.airflow.endings import ends_plainly
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import LiteralFields, task
 from walferry.airflow.operators.spark_job import SparkJobOperator
+from walferry.airflow.sources import own_name
 from walferry.airflow.tasks.common import source
 from walferry.base.texts import one_line
 from walferry.runs.input import InputError, tables_of
@@ -92,10 +93,11 @@ def report() -> dict[str, Any]:
     return reported
 
 
-def initial_snapshot_tasks() -> None:
-    """Wire the tasks."""
+def initial_snapshot_tasks(conn_id: str) -> None:
+    """Wire the tasks of a source's DAG."""
     copy = CopyTablesOperator(task_id="copy", execution_timeout=None)
-    check() >> copy >> ShipQueueOperator(task_id="ship", execution_timeout=None) >> report()
+    ship = ShipQueueOperator(task_id="ship", trigger_dag_id=own_name(BATCH_DAG, conn_id), execution_timeout=None)
+    check() >> copy >> ship >> report()
     copy >> clean_up()
 
 
@@ -120,14 +122,12 @@ class CopyTablesOperator(SparkJobOperator):
 
 
 class ShipQueueOperator(LiteralFields, TriggerDagRunOperator):
-    """Starts a run of replicate_peer for the run's peer, and waits for it. Fails at once if that DAG is paused."""
+    """Starts a run of the source's replicate_peer for the run's peer, and waits for it. Fails at once if that DAG is paused."""
 
     operator_extra_links = ()  # type: ignore[assignment]  # the log names the run
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(
-            trigger_dag_id=BATCH_DAG, wait_for_completion=True, poke_interval=POLL_SECONDS, fail_when_dag_is_paused=True, **kwargs
-        )
+        super().__init__(wait_for_completion=True, poke_interval=POLL_SECONDS, fail_when_dag_is_paused=True, **kwargs)
 
     def pre_execute(self, context: Context) -> None:
         """Take the peer and the source from the run's parameters."""
@@ -140,6 +140,6 @@ class ShipQueueOperator(LiteralFields, TriggerDagRunOperator):
             super().execute(context)
         except DagIsPaused as error:
             raise AirflowException(
-                f"The tables are copied, but the DAG {BATCH_DAG}, which ships what was written meanwhile, is paused. Unpause it, "
-                "and clear this task: the run goes on from here"
+                f"The tables are copied, but the DAG {self.trigger_dag_id}, which ships what was written meanwhile, is paused. "
+                "Unpause it, and clear this task: the run goes on from here"
             ) from error

@@ -22,12 +22,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
+from walferry.airflow.sources import own_name
 from walferry.airflow.tasks.common import source
 from walferry.base.errors import WalferryError
 from walferry.runs.failures import MAX_REASONS, Failures
 
-VARIABLE = "walferry_notified"  # {connection: {"notified": …, "old_wals_at": …}}
-MAX_CONNECTIONS = 20
+VARIABLE = "walferry_notified"  # of each source: {"notified": …, "old_wals_at": …}
 OLD_WALS_EVERY = 600.0  # seconds between two looks: oldWALs is listed as a whole
 MAX_LINES = 50
 OPTION = ("walferry", "notifiers")
@@ -82,9 +82,13 @@ def _end(new: tuple[str, ...], over: tuple[str, ...], quiet: tuple[str, ...]) ->
 
 
 def _kept(conn_id: str) -> dict[str, Any]:
-    """Return what earlier runs have left for the connection; an empty state if it makes no sense."""
-    mine = _variable().get(conn_id)
-    found = mine if isinstance(mine, Mapping) else {}
+    """Return what earlier runs have left for the source; an empty state if it makes no sense."""
+    try:
+        value: Any = Variable.get(own_name(VARIABLE, conn_id), default=None, deserialize_json=True)
+    except Exception as error:
+        log.warning("of what people were notified before is not known: %s: %s", type(error).__name__, error)
+        value = None
+    found = value if isinstance(value, Mapping) else {}
     at = found.get("old_wals_at")
     return {"notified": found.get("notified", {}), "old_wals_at": at if type(at) in (int, float) else 0.0}
 
@@ -94,20 +98,10 @@ def _keep(conn_id: str, state: Mapping[str, Any], before: Mapping[str, Any]) -> 
     if state == before:
         return
     try:
-        others = [(name, each) for name, each in _variable().items() if name != conn_id]
-        value = {**dict(others[: MAX_CONNECTIONS - 1]), conn_id: state}
-        Variable.set(VARIABLE, value, description="Of what Walferry has notified people", serialize_json=True)
+        text = "Of what Walferry has notified people"
+        Variable.set(own_name(VARIABLE, conn_id), state, description=text, serialize_json=True)
     except Exception as error:
         log.warning("of what people were notified could not be kept: %s: %s", type(error).__name__, error)
-
-
-def _variable() -> dict[str, Any]:
-    try:
-        value: Any = Variable.get(VARIABLE, default=None, deserialize_json=True)
-    except Exception as error:
-        log.warning("of what people were notified before is not known: %s: %s", type(error).__name__, error)
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 class NotNotifiers(WalferryError):

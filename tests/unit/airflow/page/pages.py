@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ from walferry.airflow.page import forms, rendering
 from walferry.airflow.page.app import make_app
 from walferry.airflow.page.links import Links
 from walferry.airflow.page.sources import ShownSource
+from walferry.airflow.sources import own_name
 from walferry.observe.status.ages import Certainty
 from walferry.observe.status.describing import describe
 from walferry.observe.status.history import INTERVAL_SECONDS, Sample
@@ -44,15 +45,12 @@ def behind() -> ShownSource:
     return shown_source(describe(view(BEHIND, peers=(peer(),)), peer_clusters=REACHED))
 
 
-def may_see(request: Request) -> None:
-    """In place of Airflow's login and permissions."""
-    who = request.headers.get("who")
+def checked(request: Request) -> str:
+    """In place of Airflow's login and permissions. Returns who asks."""
+    who = request.headers.get("who", "")
     if who not in ("viewer", "operator"):
         raise HTTPException(403 if who else 401)
-
-
-def may_trigger(request: Request) -> frozenset[str]:
-    return frozenset(forms.DAGS) if request.headers.get("who") == "operator" else frozenset()
+    return who
 
 
 class Compiled(BytecodeCache):
@@ -73,11 +71,20 @@ COMPILED = Compiled()
 
 
 @contextmanager
-def browser(*seen: ShownSource, who: str = "operator") -> Iterator[TestClient]:
-    """A client of the page that shows these sources."""
+def browser(*seen: ShownSource, who: str = "operator", dags: Collection[str] = ()) -> Iterator[TestClient]:
+    """A client of the page that shows these sources. An operator may trigger `dags`, by default all of them."""
     by_name = {each.conn_id: each for each in seen}
+
+    def may_see(request: Request) -> list[str]:
+        checked(request)
+        return list(by_name)
+
+    def may_trigger(request: Request) -> frozenset[str]:
+        those = dags or [own_name(dag, name) for dag in forms.DAGS for name in by_name]
+        return frozenset(those if checked(request) == "operator" else ())
+
     with patch.object(rendering, "Environment", partial(Environment, bytecode_cache=COMPILED)):
-        app = make_app(lambda: list(by_name), by_name.__getitem__, may_see, may_trigger, Links("/airflow/"))
+        app = make_app(may_see, lambda names: [by_name[name] for name in names], may_trigger, Links("/airflow/"))
     with TestClient(app, headers={"who": who}, raise_server_exceptions=False) as client:
         yield client
 

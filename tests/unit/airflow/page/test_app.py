@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 from tests.unit.airflow.page.pages import behind, browser, parsed
 from walferry.airflow.page.app import HEADERS, make_app
 from walferry.airflow.page.links import Links
+from walferry.airflow.page.sources import ShownSource
 
 ROUTES = ["/replication", "/content", "/static/page.css", "/static/page.js", "/static/icon.svg"]
 
@@ -61,10 +62,10 @@ def test_only_the_static_files_are_served(name: str) -> None:
 
 
 def test_an_error_of_the_page_shows_no_traceback() -> None:
-    def broken() -> list[str]:
+    def broken(names: object) -> list[ShownSource]:
         raise RuntimeError("secret")
 
-    app = make_app(broken, lambda name: behind(), lambda: None, lambda: frozenset(), Links("/"))
+    app = make_app(lambda: ["a"], broken, lambda: frozenset(), Links("/"))
     with TestClient(app, raise_server_exceptions=False) as client:
         answer = client.get("/replication")
     assert answer.status_code == 500
@@ -81,12 +82,12 @@ def test_the_part_that_is_refreshed_is_the_one_that_the_page_has() -> None:
 
 
 def test_who_may_read_is_asked_before_anything_is_looked_at() -> None:
-    def refused() -> None:
+    def refused() -> list[str]:
         raise HTTPException(403)
 
-    def look(name: str) -> None:
+    def look(names: object) -> list[ShownSource]:
         raise AssertionError("a source was looked at")
 
-    app = make_app(lambda: ["a"], look, refused, lambda: frozenset(), Links("/"))  # type: ignore[arg-type]
+    app = make_app(refused, look, lambda: frozenset(), Links("/"))
     with TestClient(app, raise_server_exceptions=False) as client:
         assert client.get("/replication").status_code == 403

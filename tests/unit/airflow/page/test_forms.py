@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.unit.airflow.page.pages import BEHIND, shown, shown_source
+from tests.unit.airflow.page.pages import BEHIND, browser, parsed, shown, shown_source
 from tests.unit.observe.status.views import DEAD, HOUR, NOW, SERVER, queue, view, wal
 from walferry.observe.status.describing import describe
 
@@ -31,3 +31,29 @@ def test_an_orphaned_queue_stands_out_and_no_form_deletes_it_unasked() -> None:
     assert "Orphaned" in page.text
     confs = [json.loads(text) for text in page.texts if text.startswith('{"source_conn_id"')]
     assert [conf["delete_orphan"] for conf in confs] == [False]
+
+
+def test_each_source_s_forms_lead_to_its_own_dags() -> None:
+    dead = queue(wal(NOW - HOUR, server=DEAD), server=DEAD, live=False)
+    east, west = (shown_source(describe(view(BEHIND, RECOVERED, dead)), conn_id) for conn_id in ("hbase_source", "west"))
+    dags = {}
+    for chosen in ("hbase_source", "west"):
+        page = shown(east, west, query=f"?source={chosen}")
+        dags[chosen] = {str(link["href"]).rpartition("/")[2] for link in page.all("a") if "/dags/" in str(link["href"])}
+        confs = [json.loads(text) for text in page.texts if text.startswith('{"source_conn_id"')]
+        assert {conf["source_conn_id"] for conf in confs if "queue" in conf} == {chosen}
+        assert {conf["source_conn_id"] for conf in confs if "server" in conf} == {"hbase_source", "west"}
+    both = {f"{dag}{of}" for dag in ("replicate_peer", "replay_interval", "regionserver_failover") for of in ("", "-west")}
+    assert dags == {"hbase_source": both | {"drain_recovered_queue"}, "west": both | {"drain_recovered_queue-west"}}
+
+
+def test_who_may_trigger_one_source_s_runs_is_offered_no_others() -> None:
+    sources = [shown_source(describe(view(BEHIND, RECOVERED)), conn_id) for conn_id in ("hbase_source", "west")]
+    with browser(*sources, dags=("drain_recovered_queue-west", "replicate_peer-west")) as client:
+        east, west = (parsed(client.get(f"/replication?source={each.conn_id}").text) for each in sources)
+    for page in (east, west):
+        links = {str(link["href"]).rpartition("/")[2] for link in page.all("a") if "/dags/" in str(link["href"])}
+        assert "replicate_peer-west" in links
+        assert not links & {"replicate_peer", "drain_recovered_queue"}
+    assert "Act" in west.texts
+    assert "Act" not in east.texts

@@ -33,9 +33,9 @@ def test_a_wrong_connection_is_told_and_an_unexpected_error_is_not_told_of(monke
         raise SourceError("connection 'a': wal_root is missing") if conn_id == "a" else RuntimeError("geheim")
 
     monkeypatch.setattr(sources, "_read_connection", wrong)
-    shown = Sources()
-    assert shown.look("a").problem == "connection 'a': wal_root is missing"
-    assert "geheim" not in str(shown.look("b").problem)
+    a, b = Sources().look(["a", "b"])
+    assert a.problem == "connection 'a': wal_root is missing"
+    assert "geheim" not in str(b.problem)
 
 
 @pytest.fixture
@@ -57,19 +57,38 @@ def test_while_a_new_look_takes_long_the_older_one_is_shown(slow: threading.Even
     monkeypatch.setattr(sources, "LOOK_SECONDS", 0.2)
     slow.set()
     shown = Sources()
-    before = shown.look("a")
+    (before,) = shown.look(["a"])
     assert before.status is not None
     slow.clear()
     time.sleep(sources.LOOK_SECONDS)
     began = time.monotonic()
-    assert shown.look("a").status is before.status
+    assert shown.look(["a"])[0].status is before.status
     assert time.monotonic() - began < 10
     slow.set()
 
 
 def test_the_first_look_is_waited_for_but_not_for_ever(slow: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "FIRST_SECONDS", 0.3)
-    assert "not at its end after 0.3 s" in str(Sources().look("a").problem)
+    assert "not at its end" in str(Sources().look(["a"])[0].problem)
     monkeypatch.setattr(sources, "FIRST_SECONDS", 30.0)
     threading.Timer(0.3, slow.set).start()
-    assert Sources().look("a").status is not None
+    assert Sources().look(["a"])[0].status is not None
+
+
+def test_a_source_whose_first_look_takes_long_does_not_keep_the_others_from_being_shown(
+    slow: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connection(conn_id: str) -> SourceCluster:
+        if conn_id != "silent":
+            raise SourceError(f"connection {conn_id!r}: wal_root is missing")
+        return SourceCluster(quorum="zk", wal_root="file:///x")
+
+    monkeypatch.setattr(sources, "OTHERS_SECONDS", 0.2)
+    shown, began = Sources(connection), time.monotonic()
+    silent, other = shown.look(["silent", "other"])
+    assert time.monotonic() - began < sources.FIRST_SECONDS / 2
+    assert "not at its end" in str(silent.problem)
+    assert other.problem == "connection 'other': wal_root is missing"
+    slow.set()
+    silent, _ = shown.look(["silent", "other"])
+    assert silent.status is not None
