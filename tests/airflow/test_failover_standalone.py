@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 
 from demo.airflow_standalone import Airflow
 from embedded.zookeeper import ZooKeeperServer
 from tests.airflow_standalone import running
 from tests.zk.fixtures import lasting_hbase as hbase
 from tests.zk.fixtures import new_client
-from tests.zk.hbase_znodes import DEAD, OTHER, HBaseZNodes, wal
+from tests.zk.hbase_znodes import DEAD, OTHER, HBaseZNodes, LastingZNodes, wal
 from tests.zk.test_agreement import be_of
 
 __all__ = ["hbase", "new_client"]  # fixtures
 
 FAILOVER, BY_HAND = "regionserver_failover", "drain_recovered_queue"
+FAILOVER_WEST = f"{FAILOVER}-west"
 WAIT_SECONDS = 180
 STEPS = ("find", "claim", "plan", "clean_up")
 EMPTY_WAL = b"PWAL\x00" + b"\x00\x00\x00\x00LAWP"  # closed, without an entry: it only has to leave its queue
@@ -40,9 +42,15 @@ class Cluster:
     """RegionServers that tests can start and kill. Each has an empty WAL queued for peer p."""
 
     def __init__(self, znodes: HBaseZNodes, folder: Path) -> None:
+        be_of(znodes, "1.7.2")  # a release whose Master, which is absent here, is not asked for peers
         self.znodes = znodes
+        self._folder = folder
         self._archive = folder / "oldWALs"
-        self._archive.mkdir()
+        self._archive.mkdir(parents=True)
+
+    def connection(self, quorum: str, root: str, **fields: str) -> str:
+        extra = {"znode_parent": self.znodes.nodes.base, "wal_root": f"file://{self._folder}", "walferry_root": root}
+        return json.dumps({"conn_type": "generic", "host": quorum, **fields, "extra": extra})
 
     def start(self, *servers: str) -> None:
         for server in servers:
@@ -60,28 +68,47 @@ class Cluster:
 
 @pytest.fixture
 def cluster(hbase: HBaseZNodes, tmp_path: Path) -> Cluster:
-    be_of(hbase, "1.7.2")  # a release whose Master, which is absent here, is not asked for peers
     return Cluster(hbase, tmp_path)
 
 
 @pytest.fixture
-def airflow(cluster: Cluster, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, tmp_path: Path) -> Iterator[Airflow]:
-    host, port = zookeeper.quorum.split(":")
-    extra = {"znode_parent": hbase.nodes.base, "wal_root": f"file://{tmp_path}", "walferry_root": hbase.root}
-    connection = {"conn_type": "generic", "host": host, "port": int(port), "password": "s3cret-pass", "extra": extra}
-    environment = {"AIRFLOW_CONN_HBASE_SOURCE": json.dumps(connection), "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO"}
-    with running(Airflow(tmp_path / "airflow", environment), FAILOVER, BY_HAND) as airflow:
+def west(new_client: Callable[[], KazooClient], tmp_path: Path) -> Cluster:
+    """Another source, with the same ZooKeeper and the same root of Walferry there."""
+    znodes = LastingZNodes.new(new_client())
+    znodes.add_peer("p")
+    return Cluster(znodes, tmp_path / "west")
+
+
+@pytest.fixture
+def airflow(cluster: Cluster, west: Cluster, zookeeper: ZooKeeperServer, tmp_path: Path) -> Iterator[Airflow]:
+    root = cluster.znodes.root
+    environment = {
+        "AIRFLOW__WALFERRY__SOURCES": "hbase_source,west",
+        "AIRFLOW_CONN_HBASE_SOURCE": cluster.connection(zookeeper.quorum, root, password="s3cret-pass"),
+        "AIRFLOW_CONN_WEST": west.connection(zookeeper.quorum, root),
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+    }
+    with running(Airflow(tmp_path / "airflow", environment), FAILOVER, FAILOVER_WEST, BY_HAND) as airflow:
         yield airflow
 
 
-def test_deaths_begin_runs_by_themselves(airflow: Airflow, cluster: Cluster, tmp_path: Path) -> None:
+def test_deaths_begin_runs_by_themselves(airflow: Airflow, cluster: Cluster, west: Cluster, tmp_path: Path) -> None:
     third = "rs-4.example.org,16020,1700000000004"
     cluster.start(DEAD, OTHER, third)
-    airflow.unpause(FAILOVER)
-    airflow.unpause(BY_HAND)
+    west.start(DEAD, OTHER)
+    for dag in (FAILOVER, FAILOVER_WEST, BY_HAND):
+        airflow.unpause(dag)
 
     time.sleep(20)
     assert airflow.runs(FAILOVER) == []  # all are alive
+    # A death at another source begins a run of that source's DAG, although the same servers live here.
+    west.kill(OTHER)
+    run = until(lambda: airflow.runs(FAILOVER_WEST), "a run of the other source")[0]
+    assert (run["run_type"], airflow.await_run(FAILOVER_WEST, run["dag_run_id"])["state"]) == ("asset_triggered", "success")
+    assert airflow.returned(FAILOVER_WEST, run["dag_run_id"], "find") == [OTHER]
+    assert (west.servers_with_queues(), cluster.servers_with_queues()) == ([DEAD], sorted([DEAD, OTHER, third]))
+    assert airflow.runs(FAILOVER) == []
+
     cluster.kill(DEAD)
     first = begun(airflow, 1)
     assert first["run_type"] == "asset_triggered"
@@ -123,6 +150,8 @@ def test_deaths_begin_runs_by_themselves(airflow: Airflow, cluster: Cluster, tmp
     assert airflow.await_run(BY_HAND, run_id)["state"] == "success"
     assert "1 WAL" in airflow.returned(BY_HAND, run_id, "report")["notes"][0]
     until(lambda: examples(airflow, "queue") is None, "no proposals any more")
+    assert west.servers_with_queues() == [DEAD]
+    assert len(airflow.runs(FAILOVER_WEST)) == 1
 
     logs = "".join(path.read_text(errors="replace") for path in (tmp_path / "airflow").rglob("*.log"))
     assert "s3cret-pass" not in logs
