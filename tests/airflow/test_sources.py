@@ -36,18 +36,32 @@ def seen(sources):
         dags[dag_id] = {{"source": [source.value, source.schema["enum"]], "tags": sorted(dag.tags), "text": text}}
     return {{"errors": bag.import_errors, "dags": dags}}
 
-print("RESULT" + json.dumps([seen(sources) for sources in json.loads(os.environ["SOURCES"])]))
+settings = [seen(sources) for sources in json.loads(os.environ["SOURCES"])]
+os.environ["AIRFLOW__WALFERRY__SOURCES"] = "hbase_source,west"
+from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
+with _airflow_parsing_context_manager(dag_id="replicate_peer-west", task_id="peers"):
+    of_task = sorted(DagBag({str(REPO / "dags" / "replicate_peer.py")!r}).dags)
+print("RESULT" + json.dumps([settings, of_task]))
 """
 
 
+SETTINGS = [None, "hbase_source,west", "west,hbase_source", WRONG, ""]
+
+
 @pytest.fixture(scope="module")
-def seen() -> dict[str | None, Any]:
-    """What Airflow sees with each of these settings."""
-    settings = [None, "hbase_source,west", "west,hbase_source", WRONG, ""]
-    environ = {**os.environ, **ENVIRON, "SOURCES": json.dumps(settings)}
+def looked() -> tuple[list[Any], list[str]]:
+    """What Airflow sees with each of these settings, and the DAGs that a task's process reads from its file."""
+    environ = {**os.environ, **ENVIRON, "SOURCES": json.dumps(SETTINGS)}
     done = subprocess.run([sys.executable, "-c", LOOK], env=environ, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return dict(zip(settings, json.loads(done.stdout.rpartition("RESULT")[2]), strict=True))
+    settings, of_task = json.loads(done.stdout.rpartition("RESULT")[2])
+    return settings, of_task
+
+
+@pytest.fixture
+def seen(looked: tuple[list[Any], list[str]]) -> dict[str | None, Any]:
+    """What Airflow sees, by setting."""
+    return dict(zip(SETTINGS, looked[0], strict=True))
 
 
 def test_without_the_setting_there_are_the_dags_of_one_source(seen: dict[str | None, Any]) -> None:
@@ -100,3 +114,7 @@ def test_without_any_name_there_are_no_dags_and_the_import_error_says_so(seen: d
     assert seen[""]["dags"] == {}
     (text,) = seen[""]["errors"].values()
     assert "Until then there are no DAGs" in text
+
+
+def test_the_process_of_a_task_makes_no_dags_of_other_sources(looked: tuple[list[Any], list[str]]) -> None:
+    assert looked[1] == ["replicate_peer-west"]

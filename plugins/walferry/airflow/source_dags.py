@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, Param, get_parsing_context
 
 from walferry.airflow.endings import RetryIfItHelps
 from walferry.airflow.forms.run_checks import RUN_TYPES
@@ -34,9 +34,13 @@ def dag_of_each_source(
     """
 
     def make(wire: Wire) -> Wire:
-        for conn_id in configured().names:
+        wanted = get_parsing_context().dag_id  # in a task's process: the others' DAGs would only delay the task
+        ids = {own_name(wire.__name__, conn_id): conn_id for conn_id in configured().names}
+        for dag_id, conn_id in ids.items():
+            if wanted not in (None, dag_id):
+                continue
             with DAG(
-                own_name(wire.__name__, conn_id),
+                dag_id,
                 schedule=schedule(conn_id) if callable(schedule) else schedule,
                 params={
                     "source_conn_id": _source(conn_id),
