@@ -21,8 +21,8 @@ from walferry.hbase.errors import ChangingPeer, MasterPresent, MasterSilent, Mis
 from walferry.hbase.rpc.errors import remote_error
 from walferry.hbase.rpc.master import lacks_call
 from walferry.hbase.values import PBUF
-from walferry.replication.source import agreement
 from walferry.replication.peers.reading import Peer
+from walferry.replication.source import agreement
 from walferry.replication.source.agreement import (
     check_agreement,
     check_no_change,
