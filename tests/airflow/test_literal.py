@@ -47,7 +47,7 @@ from walferry.airflow.sensors.new_wals import NewWalsSensor
 from walferry.airflow.sensors.stuck_regions import StuckRegionsSensor
 
 @dag(schedule=None, params={{"text": Param("", type="string"), "source_conn_id": "hbase_source", "deadline": 60,
-                           "broken_wals": "stop", "sink": "configured", "hfiles_from": None}})
+                           "broken_wals": "stop", "sink": "configured", "hfiles_from": None, "master": "required"}})
 def hostile():
     @task
     def outside():

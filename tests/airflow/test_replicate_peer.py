@@ -151,6 +151,12 @@ def test_a_named_peer_is_the_only_one_and_the_deadline_bounds_job_and_task(run, 
     assert cluster.timeouts == [60 + STARTUP_SECONDS]
 
 
+@pytest.mark.parametrize(("params", "absent"), [({}, False), ({"master": "required"}, False), ({"master": "absent"}, True)])
+def test_only_a_run_that_is_told_so_goes_without_an_hmaster(run, cluster, params, absent):
+    assert run(peer="p", **params).state == "success"
+    assert job_in(cluster.commands[0]).source.master_absent is absent
+
+
 def test_what_lies_in_closed_wals_is_shipped_although_a_server_was_not_rolled(run, cluster):
     cluster.unrolled = {"s2": "no answer"}
     ended = run()
@@ -189,7 +195,9 @@ def test_a_job_that_fails_again_is_in_the_report(run, cluster):
 
 
 @pytest.mark.parametrize(
-    "params", [{"deadline": 0}, {"deadline": "soon"}, {"peer": "p-s1"}, {"roll": "maybe"}, {"source_conn_id": ""}], ids=str
+    "params",
+    [{"deadline": 0}, {"deadline": "soon"}, {"peer": "p-s1"}, {"roll": "maybe"}, {"source_conn_id": ""}, {"master": "gone"}],
+    ids=str,
 )
 def test_a_parameter_that_cannot_be_is_refused(run, params):
     with pytest.raises((ParamValidationError, ValueError)):

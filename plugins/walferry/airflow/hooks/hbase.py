@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +14,8 @@ from walferry.airflow.provider import CONN_TYPE, HOOK_NAME
 from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
 from walferry.replication.source.peer_logins import PeerLogins
 from walferry.runs.airflow_connection import from_airflow, peer_connection_from_airflow
+
+MASTER_ABSENT = "absent"  # of the parameter `master`
 
 
 class HBaseSourceHook(BaseHook):
@@ -31,6 +34,12 @@ class HBaseSourceHook(BaseHook):
         """Read and check the connection. Raises SourceError, which names the connection and the field at fault."""
         source = from_airflow(self.conn_id, _of_task)
         return replace(source, peer_logins=PeerLogins(partial(peer_connection_from_airflow, read=_of_task)))
+
+
+def source_of_run(params: Mapping[str, Any]) -> SourceCluster:
+    """Return the cluster that a run's parameters name, and whether they say that it has no HMaster. Raises SourceError."""
+    source = HBaseSourceHook(params["source_conn_id"]).get_conn()
+    return replace(source, master_absent=params.get("master") == MASTER_ABSENT)
 
 
 def _of_task(conn_id: str) -> Any:

@@ -11,7 +11,7 @@ from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from walferry.airflow.endings import ends_plainly
-from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.hooks.hbase import MASTER_ABSENT, source_of_run
 from walferry.airflow.operators.spark_job import MAX_ERROR_CHARS, STARTUP_SECONDS, SparkJobOperator
 from walferry.base.amounts import count
 from walferry.hbase.errors import PausedPeer
@@ -55,7 +55,15 @@ HFILES_FROM = Param(
     title="Files from",
     description="Megabytes of WALs from which the sink auto makes files of them. Empty: as the peer's walferry.hfiles.from says.",
 )
-SHIP_PARAMS = {"broken_wals": BROKEN_WALS, "sink": SINK, "hfiles_from": HFILES_FROM}
+MASTER = Param(
+    "required",
+    type="string",
+    enum=["required", MASTER_ABSENT],
+    title="HMaster",
+    description="required: the source's active HMaster has to confirm what ZooKeeper says about the peers. absent: the source "
+    "has no active HMaster, and none comes while the run works, so ZooKeeper alone says it. Read the page on failover first.",
+)
+SHIP_PARAMS = {"broken_wals": BROKEN_WALS, "sink": SINK, "hfiles_from": HFILES_FROM, "master": MASTER}
 NOT_KEPT = "what the run was to drain is not kept any more, or cannot be read: clear its task plan"
 # XComs that say in the report why a batch's job was not started.
 LEFT_TO, PEER_DOWN = "left_to", "peer_down"
@@ -64,9 +72,9 @@ LEFT_TO, PEER_DOWN = "left_to", "peer_down"
 class ShipWalsOperator(SparkJobOperator):
     """Ships the queued WALs of `peer`, or skips itself if `plan` has nothing to ship. Logs the job's progress.
 
-    All else is in the run's parameters: `deadline`, `broken_wals`, `sink`, `hfiles_from` and `source_conn_id`. A killed or failed
-    job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its end is not
-    submitted again, because the next batch ships the groups that failed in it. But the task is tried again if nothing is wrong
+    All else is in the run's parameters: `deadline`, `broken_wals`, `sink`, `hfiles_from`, `master` and `source_conn_id`. A killed
+    or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its end is
+    not submitted again, because the next batch ships the groups that failed in it. But the task is tried again if nothing is wrong
     with the groups, and only the source's ZooKeeper was away.
 
     While a batch's job runs, the run holds the peer lock. The task is skipped if another run holds the lock, or if the peer is
@@ -104,7 +112,7 @@ class ShipWalsOperator(SparkJobOperator):
             raise AirflowSkipException(planned.left_to)
         if not planned.groups:
             raise AirflowSkipException(f"peer {self.peer}: nothing to ship")
-        source = HBaseSourceHook(context["params"]["source_conn_id"]).get_conn()
+        source = source_of_run(context["params"])
         if self.recovery:
             self._drain(context, source, planned)
             return

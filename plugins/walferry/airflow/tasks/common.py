@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from walferry.airflow.endings import leave_note
-from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.hooks.hbase import source_of_run
 from walferry.airflow.literal import LiteralTask
 from walferry.airflow.operators.links import ReplicationLink
 from walferry.base.errors import WalferryError
@@ -65,7 +65,7 @@ def task_of_peer(**kwargs: Any) -> Callable[[Callable[P, R]], Task[P, R]]:
 
 def source() -> SourceCluster:
     """Return the cluster that this run's parameter names. Raises SourceError."""
-    return HBaseSourceHook(get_current_context()["params"]["source_conn_id"]).get_conn()
+    return source_of_run(get_current_context()["params"])
 
 
 @contextmanager

@@ -9,8 +9,9 @@ A lease is also the right to send the group's edits to the peer cluster (base/zk
 request. `release` leaves a note for the next holder: for how long unanswered requests may still take effect. So `release` may be
 called at any time.
 
-Below /hbase a lease creates nothing. It sets positions of queued WALs. It deletes finished WALs, emptied queues of dead servers,
-Walferry's own pseudo server when it is empty, and references to bulk-loaded HFiles that the peer cluster has copied. HBase may
+Below /hbase a lease creates nothing but a serial peer's last pushed ids. It sets these, and positions of queued WALs. It deletes
+finished WALs, emptied queues of dead servers, Walferry's own pseudo server when it is empty, and references to bulk-loaded HFiles
+that the peer cluster has copied. HBase may
 move a queue between any two of our calls. A lease remembers where the group's WALs were read, and writes there. It looks for a
 WAL in all queues of the peer only when the WAL is not there any more.
 """
