@@ -74,8 +74,8 @@ class ShipWalsOperator(SparkJobOperator):
 
     All else is in the run's parameters: `deadline`, `broken_wals`, `sink`, `hfiles_from`, `master` and `source_conn_id`. A killed
     or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its end is
-    not submitted again, because the next batch ships the groups that failed in it. But the task is tried again if nothing is wrong
-    with the groups, and only the source's ZooKeeper was away.
+    not submitted again, because the next batch ships the groups that failed in it. But the task is tried again if nothing is
+    wrong with the groups, and only the source's ZooKeeper was away.
 
     While a batch's job runs, the run holds the peer lock. The task is skipped if another run holds the lock, or if the peer is
     paused. If the peer cluster is down, the task fails at once and starts no job: the next batch tries again.
