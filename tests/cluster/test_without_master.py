@@ -61,7 +61,7 @@ def test_a_server_that_only_seems_dead_and_a_live_one_are_shipped_without_an_hma
 def without_master(site: Failover) -> Iterator[str]:
     """Kill the HMaster and stop a RegionServer until its session has ended. Then let it go on, and start an HMaster again.
 
-    Nobody tells the server that it is dead: it must find out, and end.
+    Nobody tells the server that it is dead: it must find out, and end, before there is an HMaster.
     """
     victim = site.victim()
     process = next(server.process for server in site.cluster.regionservers if server.server_name == victim)
@@ -72,7 +72,7 @@ def without_master(site: Failover) -> Iterator[str]:
         yield victim
     finally:
         process.popen.send_signal(signal.SIGCONT)
+        site.until(lambda: not process.alive, "the server finds out that it counts as dead")
+        site.cluster.regionservers[:] = [server for server in site.cluster.regionservers if server.process is not process]
         site.cluster.start_master()
-    site.until(lambda: not process.alive, "the server finds out that it counts as dead")
-    site.cluster.regionservers[:] = [server for server in site.cluster.regionservers if server.process is not process]
     site.cluster.start_regionserver()

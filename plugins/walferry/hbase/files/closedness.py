@@ -1,9 +1,9 @@
 """Decides whether a WAL's file is complete. Only then is the end of the file the end of its edits.
 
-A WAL is closed if it has a trailer, or if HBase has fenced off its writer and its length is final: HBase has archived the file,
-or has renamed the dead server's folder to split its WALs. Waiting a little helps: a live server closes a WAL a moment after it
-has queued the next one, and the master renames a dead server's folder once it has noticed the death. A live server still writes
-the newest WAL of its group: do not ask about it.
+A WAL is closed if it has a trailer, or if its writer is fenced off and its length is final: HBase has archived the file, or has
+renamed the dead server's folder to split its WALs, or no master is there to do so (WalStore). Waiting a little helps: a live
+server closes a WAL a moment after it has queued the next one, and the master renames a dead server's folder once it has noticed
+the death. A live server still writes the newest WAL of its group: do not ask about it.
 
 The last bytes of a file may only look like a trailer, because a client's value can end like one. Reading the entries shows
 whether they are a trailer (`trailer_required` of `read_wal_batches`). If they are not, ask again with the file's length at that
@@ -80,7 +80,7 @@ def closedness(store: WalStore, location: WalLocation, not_trailers: Collection[
         return Open(f"{what}, and HBase has neither archived it nor begun to split it")
     if store.has_no_writer(location):
         return Closed(None)
-    return Open(f"HBase has fenced off its writer, but {what} and HDFS is still recovering its length")
+    return Open(f"its writer is fenced off, but {what} and HDFS is still recovering its length")
 
 
 def await_closed(

@@ -42,11 +42,12 @@ class WalLocation:
     size: int  # bytes; too small for a file on HDFS that is still being written
     archived: bool  # lies in oldWALs, so HBase no longer needs it
     splitting: bool = False  # lies in a dead server's folder, which the master has renamed to recover its WALs
+    abandoned: bool = False  # lies in the folder of a dead server for which no master will do that
 
     @property
     def fenced(self) -> bool:
-        """Whether no server can write to the file any more."""
-        return self.archived or self.splitting
+        """Whether no server can write to the file any more, once HDFS has recovered its length."""
+        return self.archived or self.splitting or self.abandoned
 
 
 def _exists(url: str) -> bool:
@@ -61,11 +62,16 @@ class WalStore:
     """The WALs of one cluster. `root` is the URL of hbase.wal.dir, or of hbase.rootdir if that is not set.
 
     A store with `look_only` only reads: it never asks a NameNode to recover a lease.
+
+    With `master_absent` no master renames the folders of dead servers. HDFS's lease recovery then fences off a writer by itself.
+    It closes the file, so the writer's next write fails. A server whose ZooKeeper session has ended cannot begin another WAL
+    either: it has to queue the WAL first (ReplicationSourceManager.preLogRoll). On local disks nothing fences a writer off.
     """
 
-    def __init__(self, wal_root: str, *, look_only: bool = False) -> None:
+    def __init__(self, wal_root: str, *, look_only: bool = False, master_absent: bool = False) -> None:
         self.root = wal_root.rstrip("/")
         self.look_only = look_only
+        self._abandons = master_absent and scheme(self.root) in HDFS_SCHEMES
         self._is_a_root = False
 
     def check_root(self) -> None:
@@ -86,8 +92,10 @@ class WalStore:
         """
         for url in self.places(wal, dead_servers):
             try:
-                archived = url.startswith(f"{self.root}/{OLD_WALS}/")
-                return WalLocation(url, file_size(url), archived, splitting=url.rpartition("/")[0].endswith(SPLITTING))
+                archived, folder = url.startswith(f"{self.root}/{OLD_WALS}/"), url.rpartition("/")[0]
+                splitting = folder.endswith(SPLITTING)
+                abandoned = self._abandons and not archived and folder.rpartition("/")[2] in dead_servers
+                return WalLocation(url, file_size(url), archived, splitting, abandoned)
             except FileNotFoundError:
                 continue
         return None
@@ -114,7 +122,7 @@ class WalStore:
         again. A store with `look_only` only asks whether the file is closed. Raises FileNotFoundError, StoreError.
         """
         if not location.fenced:
-            raise ValueError(f"{location.url} is neither archived nor being split: its writer must not be disturbed")
+            raise ValueError(f"{location.url} may have a live writer, which must not be disturbed")
         if (kind := scheme(location.url)) == "file":
             return True
         if kind not in HDFS_SCHEMES:

@@ -37,7 +37,7 @@ class Session:
     @cached_property
     def store(self) -> WalStore:
         """The cluster's WALs."""
-        return WalStore(self.source.wal_root, look_only=self.look_only)
+        return WalStore(self.source.wal_root, look_only=self.look_only, master_absent=self.source.master_absent)
 
 
 @contextmanager

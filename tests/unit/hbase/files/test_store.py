@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.hbase.files.stores import BYTES, SERVER, WAL, put, store
 from walferry.hbase.files import clients, systems
+from walferry.hbase.files import store as store_module
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.store import WalLocation, WalStore, WrongRoot
 from walferry.hbase.files.systems import open_wal
@@ -168,8 +169,27 @@ def test_a_file_system_that_cannot_be_reached_is_named_in_seconds(
 
 def test_a_file_that_may_be_written_to_is_not_disturbed(store: WalStore) -> None:
     url = put(store, f"WALs/{SERVER}")
-    with pytest.raises(ValueError, match="neither archived nor being split"):
+    with pytest.raises(ValueError, match="may have a live writer"):
         store.has_no_writer(WalLocation(url, 1, archived=False))
+
+
+@pytest.mark.parametrize(
+    ("root", "absent", "dead", "abandoned"),
+    [
+        ("hdfs://nn:8020/hbase", True, (SERVER,), True),
+        ("hdfs://nn:8020/hbase", True, (), False),
+        ("hdfs://nn:8020/hbase", False, (SERVER,), False),
+        ("file:///hbase", True, (SERVER,), False),
+    ],
+    ids=["a dead server's", "a live server's", "with a master", "nothing fences off on a local disk"],
+)
+def test_only_a_dead_server_s_wal_on_hdfs_is_abandoned_and_only_without_a_master(
+    monkeypatch: pytest.MonkeyPatch, root: str, absent: bool, dead: tuple[str, ...], abandoned: bool
+) -> None:
+    monkeypatch.setattr(store_module, "file_size", lambda url: 1)
+    found = WalStore(root, master_absent=absent).locate(WAL, dead)
+    assert found is not None
+    assert (found.abandoned, found.fenced) == (abandoned, abandoned)
 
 
 def test_a_length_is_final_without_being_asked_for_on_local_files_only(store: WalStore) -> None:
