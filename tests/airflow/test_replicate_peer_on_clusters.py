@@ -12,6 +12,8 @@ import pytest
 from embedded.client import GLOBAL, LOCAL, JavaClient
 from embedded.spark_cluster import SparkCluster
 from tests.cluster.proxy import proxied_peer_cluster
+from walferry.base.zk.client import connected, read
+from walferry.hbase.layout import ZNodes
 
 from .conftest import Run
 
@@ -135,6 +137,32 @@ def test_a_batch_is_loaded_as_files_and_the_report_says_so_and_what_was_not(
     )  # in addition to other tests' tables
     assert mixed.reports[peer]["totals"]["shippedOps"] == 400
     assert f"Not all was loaded as files: {why}" in logged()
+
+
+def test_a_serial_peer_gets_the_edits_of_a_region_before_those_of_the_regions_that_it_was_split_into(
+    replicate_peer, source, peer_cluster, standalone_pair, table, unique
+):
+    peer, address = unique("peer"), standalone_pair.source.address
+    source.roll_wals()
+    source.add_peer(
+        peer, standalone_pair.peer_cluster.address.cluster_key, enabled=False, configuration={"walferry.managed": "true"},
+        table_families={table: ["f"]}, serial=True,
+    )  # fmt: skip
+    source.put_many(table, 300, ["f:a", "l:b"])
+    (parent,) = source.regions(table)
+    source.split_region(parent.encoded_name, b"8")
+    daughters = [region.encoded_name for region in source.regions(table)]
+    source.put_many(table, 300, ["f:a"], value_bytes=30)
+    ended = replicate_peer(peer=peer, deadline=120, sink="auto")
+    assert ended.state == "success", ended.reports
+    assert source.compare(table, peer_cluster, families=["f"]).same
+    assert {group["status"] for group in ended.reports[peer]["groups"]} == {"done"}
+    with connected(address.quorum) as zk:
+        nodes = ZNodes(address.znode_parent)
+        ids = [read(zk, nodes.last_pushed_id(region, peer)) for region in (parent.encoded_name, *daughters)]
+    assert len(daughters) == 2
+    assert None not in ids
+    source.remove_peer(peer)
 
 
 def test_a_table_that_the_peer_cluster_lacks_fails_the_run_and_the_next_one_ships_it(
