@@ -141,7 +141,7 @@ def rounds(site: Site, kinds: list[Round]) -> None:
     print(f"{comparison.left} cells are the same")
 
 
-@pytest.mark.capability("failover in the layout of HBase 1")
+@pytest.mark.capability("failover in the layout of HBase 1", cases=("without multi",))
 def test_a_few_races_leave_each_wal_in_one_queue(site: Site) -> None:
     rounds(site, list(SHORT))
 

@@ -136,7 +136,11 @@ def run(site: Failover, rounds: Iterable[Round]) -> None:
 
 @pytest.mark.capability("failover")
 def test_one_death_each_way_loses_nothing(start: Start) -> None:
-    run(start(2, FEW_SECONDS_MS), [we_claim_first, hbase_claims_first, we_drain_what_no_master_has_recovered_yet])
+    run(start(2, FEW_SECONDS_MS), [we_claim_first, hbase_claims_first])
+
+
+def test_a_death_before_there_is_a_master_again_loses_nothing(start: Start) -> None:
+    run(start(2, FEW_SECONDS_MS), [we_drain_what_no_master_has_recovered_yet])
 
 
 @pytest.mark.soak

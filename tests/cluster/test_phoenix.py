@@ -40,7 +40,6 @@ def phoenix(settings: dict[str, str], cluster_folder: Path) -> Iterator[Phoenix]
         yield pair
 
 
-@pytest.mark.capability("Phoenix", cases=("plain",))
 @pytest.mark.timeout(900)
 def test_tables_indexes_and_views_of_tenants_are_replicated(
     phoenix: Phoenix, unique: Callable[[str], str], tmp_path: Path
