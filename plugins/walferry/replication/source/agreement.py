@@ -14,8 +14,9 @@ and end when an HMaster comes.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
+from typing import TypeVar
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.errors import ZNodeValueError
@@ -24,10 +25,13 @@ from walferry.hbase.cluster import release, zk_has
 from walferry.hbase.errors import ChangingPeer, ClusterError, MasterPresent, MasterSilent, MissingPeer, StalePeer, StorageError
 from walferry.hbase.files.systems import exists
 from walferry.hbase.rpc import master
+from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError
 from walferry.replication.peers.reading import Peer, as_peer, check_ours, check_shippable, read_peer
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.source.session import Session
+
+T = TypeVar("T")
 
 CALL_SECONDS = 20.0
 TRIES = 3  # a change reaches ZooKeeper a moment before the Master's own memory
@@ -66,11 +70,9 @@ def check_no_change(session: Session, peer: Peer) -> None:
             peer.id, "it is serial, and without an HMaster nothing says whether a change of it is finished", "Start one"
         )
     try:
-        at = active_master(session.zk, session.nodes)
-        with master.connect(at, login=session.source.login, timeout=CALL_SECONDS) as connection:
-            changing = master.is_changing_peers(connection)
+        changing = _asked(session, master.is_changing_peers)
     except (ClusterError, RpcError) as error:
-        raise MasterSilent(str(error), refused=isinstance(error, AccessDenied)) from error
+        raise _silent(error) from error
     if changing:
         raise ChangingPeer(
             peer.id, "it is serial, and the HMaster has not finished adding or updating a peer",
@@ -139,14 +141,23 @@ def master_peers(session: Session) -> Mapping[str, Peer] | None:
         check_master_absent(session)
         return None
     try:
-        at = active_master(session.zk, session.nodes)
-        with master.connect(at, login=session.source.login, timeout=CALL_SECONDS) as connection:
-            return {peer.id: peer_of_master(peer) for peer in master.list_peers(connection)}
+        return {peer.id: peer_of_master(peer) for peer in _asked(session, master.list_peers)}
     except (ClusterError, RpcError) as error:
         if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or is_hbase_1(session):
             return None
-        refused, closed = isinstance(error, AccessDenied), isinstance(error, NotAuthenticated)
-        raise MasterSilent(str(error), refused=refused, closed=closed) from error
+        raise _silent(error) from error
+
+
+def _asked(session: Session, ask: Callable[[Connection], T]) -> T:
+    """Ask the active Master. Raises ClusterError, ZNodeValueError, RpcError, ConnectError."""
+    at = active_master(session.zk, session.nodes)
+    with master.connect(at, login=session.source.login, timeout=CALL_SECONDS) as connection:
+        return ask(connection)
+
+
+def _silent(error: ClusterError | RpcError) -> MasterSilent:
+    """Return the error of a Master that was not asked, does not answer, or refuses us."""
+    return MasterSilent(str(error), refused=isinstance(error, AccessDenied), closed=isinstance(error, NotAuthenticated))
 
 
 def is_hbase_1(session: Session) -> bool:
