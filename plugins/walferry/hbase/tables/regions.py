@@ -116,9 +116,14 @@ def regions_in(blocks: Iterable[Rows]) -> Iterator[Region]:
     """Yield the regions in rows of hbase:meta, without parents of splits and without replicas."""
     for block in blocks:
         for i in range(len(block)):
-            row = read_meta_row(block.key(i), block.row(i))
-            if row is not None and row.may_be_open:
-                yield region_of(row)
+            if (region := open_region(block.key(i), block.row(i))) is not None:
+                yield region
+
+
+def open_region(name: bytes, cells: bytes) -> Region | None:
+    """Read a row of hbase:meta. Returns None if it is not of a region that may be open. Raises as `read_meta_row`."""
+    row = read_meta_row(name, cells)
+    return region_of(row) if row is not None and row.may_be_open else None
 
 
 def region_of(row: MetaRow) -> Region:

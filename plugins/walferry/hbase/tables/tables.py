@@ -31,6 +31,7 @@ from walferry.hbase.tables.regions import (
     first_meta_row,
     last_meta_row_of,
     meta_row_after,
+    open_region,
     read_meta_row,
     region_of,
     regions_in,
@@ -203,10 +204,7 @@ class _TablePlace:
         scan = pb.Scan(start_row=last_meta_row_of(self.table, row), stop_row=first_meta_row(self.table), reversed=True)
         scan.column.add(family=INFO)
         with closing(meta_rows_back(self.tables, scan)) as rows:
-            for name, cells in rows:
-                found = read_meta_row(name, cells)
-                if found is not None and found.may_be_open:
-                    yield region_of(found)
+            yield from (region for row in rows if (region := open_region(*row)) is not None)
 
 
 MetaRows = Generator[tuple[bytes, bytes]]
