@@ -145,7 +145,7 @@ def test_servers_take_us_for_their_master_a_region_moves_and_an_hmaster_takes_ov
         move(site, role, encoded, second)
         assert site.regions()[encoded].server == second
         assert tried_again(lambda: site.client.scan_all(TABLE)) == site.cells
-        assert site.zk.get_children(f"{site.nodes.base}/backup-masters"), "the HMaster waits"
+        wait_for(lambda: bool(site.zk.get_children(f"{site.nodes.base}/backup-masters")), "the HMaster waits")
         assert site.zk.get_children(site.nodes.in_transition) == []
 
     site.cluster.await_ready()
