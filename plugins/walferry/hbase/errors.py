@@ -19,6 +19,15 @@ class PositionError(ZNodeValueError):
         )
 
 
+class PeerFileError(ZNodeValueError):
+    """A file of a peer, in a cluster that keeps its peers in files, is damaged."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(
+            url, reason, "HBase cannot read this peer either. Restore the file; the Master's log may say more", kind="file"
+        )
+
+
 class ClusterError(WalferryError):
     """The HBase cluster behind the ensemble is missing, not running, or of a kind that Walferry cannot serve."""
 

@@ -312,6 +312,14 @@ class ReplicationHLogPosition(_message.Message):
     position: int
     def __init__(self, position: _Optional[int] = ...) -> None: ...
 
+class RotateFileData(_message.Message):
+    __slots__ = ("timestamp", "data")
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    timestamp: int
+    data: bytes
+    def __init__(self, timestamp: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
 class AddReplicationPeerRequest(_message.Message):
     __slots__ = ("peer_id", "peer_config", "peer_state")
     PEER_ID_FIELD_NUMBER: _ClassVar[int]

@@ -64,8 +64,8 @@ class AnswerTooLong(WalferryError):
 class ZNodeValueError(WalferryError):
     """A znode's bytes are not the expected value of HBase, or record of Walferry."""
 
-    def __init__(self, znode: str, reason: str, advice: str) -> None:
-        super().__init__(f"znode {znode}: {reason}", advice)
+    def __init__(self, znode: str, reason: str, advice: str, *, kind: str = "znode") -> None:
+        super().__init__(f"{kind} {znode}: {reason}", advice)
         self.znode = znode
         self.reason = reason
 
