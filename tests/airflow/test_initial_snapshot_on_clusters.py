@@ -11,8 +11,8 @@ from walferry.airflow.tasks.initial_snapshot import ShipQueueOperator
 from walferry.load.copy_records import Records
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
-from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.source.connection import from_env
+from walferry.replication.source.peer_state import disabled_guard
 from walferry.replication.source.session import open_session
 
 from .test_replicate_peer_on_clusters import peer, peer_cluster, source
@@ -37,9 +37,7 @@ def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(
     source.put_many(table, 1000, ["f:a", "l:b"])
     killed = "a run that was killed"
     with open_session(from_env()) as session, holding_peer(from_env(), peer, killed, killed, NO_TURN) as attempt:
-        Records(session, peer, Claim(session, peer, attempt, disabled_guard(session.zk, session.nodes, peer).version)).begin(
-            killed
-        )
+        Records(session, peer, Claim(session, peer, attempt, disabled_guard(session, peer).version)).begin(killed)
     waiting = replicate_peer(peer=peer, deadline=60)
     assert waiting.tasks["peer.ship", peer] == "skipped"
     assert "initial snapshot, begun by run a run that was killed, is not complete" in waiting.reports[peer]["left_to"]

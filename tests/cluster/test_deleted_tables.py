@@ -10,10 +10,11 @@ import pytest
 from embedded.client import GLOBAL
 from embedded.wire import put
 from tests.cluster.walferry_runs import ALL_SINKS, positions, ship_one
+from tests.sessions import session_of
 from walferry.base.zk.client import connected
 from walferry.engine.summary import GroupSummary, Status
-from walferry.replication.peers.reading import read_peer
 from walferry.replication.peers.settings import PeerSettings
+from walferry.replication.source.peers import read_peer
 
 pytestmark = ALL_SINKS
 DROP_TABLES = {"hbase.replication.drop.on.deleted.table": "true"}
@@ -27,7 +28,7 @@ def batch(sides, peer):
 
     def run() -> GroupSummary:
         with connected(sides.at.quorum) as zk:
-            settings = PeerSettings.of({}, read_peer(zk, sides.at.nodes, peer))
+            settings = PeerSettings.of({}, read_peer(session_of(zk, sides.at), peer))
         return ship_one(sides.at, peer, run_id=f"run{next(number)}", settings=settings)
 
     return run

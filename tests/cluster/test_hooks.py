@@ -12,14 +12,15 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.processes import free_port
 from embedded.standalone import StandaloneCluster
 from tests.cluster.walferry_runs import ship, source_of
+from tests.sessions import session_of
 from walferry.admin.diagnosis.peers import peer_cluster_access
 from walferry.base.findings import Finding
 from walferry.base.zk.client import connected
 from walferry.engine.summary import Status
-from walferry.replication.peers.reading import read_peer
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.sinks.of_peer import shipping_settings
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 
 FILTER = "walferry.embedded.ReplicatedOnly"
 ROWS = 50
@@ -39,7 +40,7 @@ def filtering(cluster_folder: Path) -> Iterator[StandaloneCluster]:
 
 def sink_finding(at: SourceCluster, peer_id: str) -> Finding:
     with connected(at.quorum) as zk:
-        peer = read_peer(zk, at.nodes, peer_id)
+        peer = read_peer(session_of(zk, at), peer_id)
     (finding,) = [each for each in peer_cluster_access(at, peer) if each.kind == "sink"]
     return finding
 
@@ -69,7 +70,7 @@ def test_auto_heeds_a_filter_of_the_peer_cluster_s_sink(
     finding = sink_finding(at, peer_id)
     assert (str(finding.severity), finding.text) == (severity, reported)
     with connected(at.quorum) as zk:
-        chosen = shipping_settings(read_peer(zk, at.nodes, peer_id), at)
+        chosen = shipping_settings(read_peer(session_of(zk, at), peer_id), at)
     assert chosen.sink is sent
     shipped = ship(replace(at, replication={**at.replication, "sink": chosen.requests}), peer_id)
     assert [summary.error for summary in shipped if summary.status is not Status.DONE] == []

@@ -17,9 +17,9 @@ from walferry.admin.handing_back import begin_hand_back
 from walferry.admin.peers import PeerAdmin, Refused
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PausedPeer, UnmanagedPeer
-from walferry.replication.peers.reading import read_peer
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.source.agreement import check_peer
+from walferry.replication.source.peers import read_peer
 from walferry.shipping.ship_run import ShipRun, begin
 
 __all__ = ["admin", "clusters"]  # fixtures
@@ -104,7 +104,7 @@ def test_settings_are_set_checked_and_set_back(clusters: Clusters, admin: PeerAd
     ):
         with pytest.raises(Refused, match=said):
             set_values(admin, peer, values)
-    assert read_peer(admin.session.zk, admin.session.nodes, peer) == changed
+    assert read_peer(admin.session, peer) == changed
     back = set_values(admin, peer, {"sink": "", "replication.source.ratio": "", "bandwidth": "0"})
     assert settings_of(back) == {}
     assert PeerSettings.of({}, check_peer(admin.session, peer)) == PeerSettings()
@@ -123,7 +123,7 @@ def test_tables_are_set_if_edits_of_them_can_arrive(clusters: Clusters, admin: P
     ):
         with pytest.raises(Refused, match=said):
             set_tables(admin, peer, tables)
-    assert read_peer(admin.session.zk, admin.session.nodes, peer).table_cfs == {table: ("f",), other: ()}
+    assert read_peer(admin.session, peer).table_cfs == {table: ("f",), other: ()}
     everything = set_tables(admin, peer, {}, allow_missing=True)
     assert (everything.replicate_all, everything.table_cfs) == (True, None)
     narrow = set_values(admin, peer, {"namespaces": "default"}, allow_missing=True)

@@ -21,9 +21,10 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer, MissingPeer, StorageError, UnmanagedPeer
 from walferry.hbase.rpc import master
-from walferry.replication.peers.reading import DISABLED, read_peer
+from walferry.replication.peers.reading import DISABLED
 from walferry.replication.queues import lease
 from walferry.replication.queues.reading import read_queues
+from walferry.replication.source.peers import read_peer
 
 __all__ = ["admin", "clusters", "command", "peer_id"]  # fixtures
 
@@ -330,7 +331,7 @@ def test_the_first_peer_of_a_cluster_can_be_created_and_removed(standalone_pair,
     name = unique("peer")
     with peer_admin(source_of(standalone_pair.peer_cluster.address)) as admin:
         peer = create(admin, name, standalone_pair.source.address.cluster_key, allow_missing=True)
-        assert read_peer(admin.session.zk, admin.session.nodes, name) == peer
+        assert read_peer(admin.session, name) == peer
         remove(admin, name, drop_backlog=True)
 
 

@@ -10,10 +10,11 @@ from embedded.wire import put
 from tests.cluster.peer_changes import only, reconfigure, table_of
 from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll, ship_one
+from tests.sessions import session_of
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import children, connected
 from walferry.engine.summary import GroupSummary, Status
-from walferry.replication.peers.reading import read_peer
+from walferry.replication.source.peers import read_peer
 
 BANDWIDTH = 100_000
 
@@ -130,7 +131,7 @@ def test_the_tasks_of_a_job_together_keep_to_the_bandwidth(members, unique, lead
     edge = lead(source, peer_cluster)
     reconfigure(source.cluster.address, edge.peer, with_bandwidth(BANDWIDTH))
     with connected(source.at.quorum) as zk:
-        assert read_peer(zk, source.at.nodes, edge.peer).bandwidth == BANDWIDTH
+        assert read_peer(session_of(zk, source.at), edge.peer).bandwidth == BANDWIDTH
     source.client.put_many(table, 4000, ["f:a"], value_bytes=200, batch=20)
     roll(source.at, edge.peer)
 

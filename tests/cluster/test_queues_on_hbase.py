@@ -16,13 +16,14 @@ from walferry.hbase.cluster import cluster_id, live_servers, master
 from walferry.hbase.files.closedness import await_closed
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.layout import ZNodes
-from walferry.replication.peers.reading import check_shippable, read_peer
+from walferry.replication.peers.reading import check_shippable
 from walferry.replication.queues.errors import LastWal
 from walferry.replication.queues.finding import find_wal
 from walferry.replication.queues.lease import acquire
 from walferry.replication.queues.new_wals import NewWalsStream
 from walferry.replication.queues.reading import Queue, groups, read_queues
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 
 CLAIM_LIMIT_SECONDS = 300
 MakeClient = Callable[[ClusterAddress], JavaClient]
@@ -63,7 +64,7 @@ def test_what_hbase_keeps_in_zookeeper_is_read(
     assert {str(server) for server in live_servers(zk, nodes)} == set(client.region_servers())
     assert cluster_id(zk, nodes).version == 4
     assert master(zk, nodes).port > 0
-    found = read_peer(zk, nodes, peer)
+    found = read_peer(session_of(zk, nodes), peer)
     check_shippable(found)
     assert found.peer_cluster.connect_string == distributed_pair.peer_cluster.address.quorum
     write_and_roll(client, table)

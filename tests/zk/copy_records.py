@@ -9,8 +9,8 @@ from tests.zk.hbase_znodes import DEAD, SERVER, wal
 from walferry.load.copy_records import CopyWay, Records, RegionRecord, TableRecord
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import holding_peer, turn_of
-from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peer_state import disabled_guard
 from walferry.replication.source.session import Session
 
 TABLE = TableRecord("life", "border")
@@ -23,4 +23,4 @@ GROUP, OTHER = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
 def writing(session: Session, at: SourceCluster, peer: str = "p", run: str = "run") -> Iterator[Records]:
     """Yield the records of a run that holds the peer lock."""
     with holding_peer(at, peer, run, run, turn_of(session, peer, run).number) as ours:
-        yield Records(session, peer, Claim(session, peer, ours, disabled_guard(session.zk, session.nodes, peer).version))
+        yield Records(session, peer, Claim(session, peer, ours, disabled_guard(session, peer).version))

@@ -7,6 +7,7 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from walferry.hbase.layout import ZNodes
 from walferry.load.records import Folder, Load, LoadFolder
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.session import Session
@@ -42,13 +43,13 @@ def state_of(session: Session) -> tuple[str, int]:
 
 def note_folder(zk: KazooClient, path: str, folder: Folder) -> str:
     """Note a folder with the record of a load. Returns the note's znode."""
-    noted = LoadFolder(zk, path, ("", 0))
+    noted = LoadFolder(session_of(zk, ZNodes()), "p", path, ("", 0))
     noted.note(folder)
     return noted.znode
 
 
 def check_folder(zk: KazooClient, path: str, note: str, peer_state: tuple[str, int]) -> None:
     """Check, as the task that has noted a folder."""
-    noted = LoadFolder(zk, path, peer_state)
+    noted = LoadFolder(session_of(zk, ZNodes()), "p", path, peer_state)
     noted.znode = note
     noted.check()

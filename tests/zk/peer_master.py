@@ -9,6 +9,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from tests.sessions import session_of
 from tests.unit.hbase.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import HBaseZNodes, prefixed, wal
 from tests.zk.one_cell import edits_of_one_cell
@@ -16,7 +17,8 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.rpc.server import Caller, Method, RpcServer
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException
 from walferry.hbase.values import PBUF, decode_peer
-from walferry.replication.peers.reading import ENABLED, read_peer
+from walferry.replication.peers.reading import ENABLED
+from walferry.replication.source.peers import read_peer
 
 
 class PeerMaster:
@@ -50,7 +52,7 @@ class PeerMaster:
         """ENABLED or DISABLED; None if there is no such peer."""
         if not self.hbase.zk.exists(self.hbase.nodes.peer(peer_id)):
             return None
-        return read_peer(self.hbase.zk, self.hbase.nodes, peer_id).state
+        return read_peer(session_of(self.hbase.zk, self.hbase), peer_id).state
 
     def queued(self, peer_id: str) -> list[str]:
         return sorted(self.hbase.children(self.hbase.nodes.queue(self.server, peer_id)))

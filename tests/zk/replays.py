@@ -26,9 +26,10 @@ from walferry.replay.job import ReplayJob
 from walferry.replay.listing import WalFile, WalPlace
 from walferry.replay.order import Stages
 from walferry.replay.shipment import ship_group
-from walferry.replication.peers.reading import check_shippable, read_peer
+from walferry.replication.peers.reading import check_shippable
 from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 
 NAMES = [wal(1_700_000_000_000 + number, DEAD) for number in range(2)]
@@ -98,7 +99,7 @@ def world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[World]:
     def check_peer(session: Session, peer_id: str) -> Any:  # there is no Master to ask
-        peer = read_peer(session.zk, session.nodes, peer_id)
+        peer = read_peer(session, peer_id)
         check_shippable(peer)
         return peer
 

@@ -38,11 +38,11 @@ from walferry.master.writes import Change
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.history import record_sample, sample_at
 from walferry.replication.locks.peer_lock import holding_peer, turn_of
-from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.queues.claims.claim import claim
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.queues.new_wals import NewWalsStream
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peer_state import disabled_guard
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.load_note import LoadNote
 from walferry.shipping.runs import begin_run, write_group
@@ -103,7 +103,7 @@ def whole_life(session: Session) -> Iterator[None]:
         note = stack.enter_context(LoadNote(source, "p", "run"))
         note.tell("read 1 of 2")
         ours = stack.enter_context(holding_peer(source, "p", "run", "run", turn_of(session, "p", "run").number))
-        records = Records(session, "p", CopyClaim(session, "p", ours, disabled_guard(session.zk, session.nodes, "p").version))
+        records = Records(session, "p", CopyClaim(session, "p", ours, disabled_guard(session, "p").version))
         records.begin("run")
         records.begin_table("t", TableRecord("life"))
         records.held("t", "r1").put(RegionRecord(CopyWay.FILES, files=2, bytes=10))

@@ -34,11 +34,11 @@ from walferry.load import file_loader, records
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken
 from walferry.load.records import Folder, loads_of
-from walferry.replication.peers.reading import read_peer
 from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 from walferry.shipping.bulkload import driver, loading
 from walferry.shipping.bulkload.driver import load_backlog
@@ -121,7 +121,7 @@ class World:
 
     def known(self, number: int = 1) -> dict[bytes, frozenset[bytes]]:
         """Return the families that count as loaded for runs that ship the live server's WAL now."""
-        return loaded_before(self.session, read_peer(self.session.zk, self.session.nodes, "p"), MINE).families(wal(number))
+        return loaded_before(self.session, read_peer(self.session, "p"), MINE).families(wal(number))
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from walferry.load.earlier_loads import loaded_before
 from walferry.load.errors import LoadOvertaken, StaleLoad
 from walferry.load.file_loader import clean
 from walferry.load.records import Folder, begin_load, folders_of, loads_of, note_done
-from walferry.replication.peers.reading import read_peer
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 
 __all__ = ["session"]  # a fixture
@@ -77,14 +77,14 @@ def peer_cluster(monkeypatch: pytest.MonkeyPatch) -> PeerCluster:
 def before(session: Session, group: str = MINE) -> dict[bytes, frozenset[bytes]]:
     """Return the loaded families of the third WAL, as the holder of a group's lease sees them."""
     server = next(server for server, name in GROUPS.items() if name == group)
-    return loaded_before(session, read_peer(session.zk, session.nodes, "p"), group).families(wal(3, server))
+    return loaded_before(session, read_peer(session, "p"), group).families(wal(3, server))
 
 
 def test_what_is_loaded_counts_for_its_own_group_and_its_own_wals(session: Session, peer_cluster: PeerCluster) -> None:
     with lease_of(session) as lease:
         note_done(session.zk, begin_load(session, "p", "run", [MINE], lease), done(last=3), lease)
         note_done(session.zk, begin_load(session, "p", "run", [MINE], lease), done(last=2), lease)
-        found = loaded_before(session, read_peer(session.zk, session.nodes, "p"), MINE)
+        found = loaded_before(session, read_peer(session, "p"), MINE)
     assert [found.families(wal(number)) for number in (2, 3, 4)] == [LOADED, LOADED, {}]
     assert not before(session, THEIRS)
     assert not peer_cluster.deleted

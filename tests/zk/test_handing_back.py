@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from tests.sessions import session_of
 from tests.zk.claim_cluster import WRITES, Killed
 from tests.zk.handing_back_site import NEW, Site, lease, site
 from tests.zk.hbase_znodes import expire
@@ -26,7 +27,9 @@ from walferry.load.copy_records import Records
 from walferry.load.errors import CopyRefused, CopyUnderWay
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
-from walferry.replication.peers.reading import DISABLED, ENABLED, disabled_guard, read_peer
+from walferry.replication.peers.reading import DISABLED, ENABLED
+from walferry.replication.source.peer_state import disabled_guard
+from walferry.replication.source.peers import read_peer
 
 __all__ = ["site"]  # a fixture
 
@@ -35,7 +38,7 @@ def test_the_new_peer_is_added_behind_new_wals_disabled_and_marked_and_collects(
     admin, before = site.admin(), site.master.open_wal
     new = begin_hand_back(admin, "p", NEW)
     assert (new.state, new.managed, new.succeeds, dict(new.config)) == (DISABLED, False, "p", {"walferry.succeeds": "p"})
-    assert read_peer(admin.session.zk, admin.session.nodes, "p").handed_back_to == NEW
+    assert read_peer(admin.session, "p").handed_back_to == NEW
     assert before not in site.master.queued(NEW)
     site.master.roll()
     assert site.master.queued(NEW) == site.master.queued("p")[1:]
@@ -201,7 +204,7 @@ def test_a_finish_that_is_refused_once_it_has_stopped_the_runs_lets_them_go_on(s
 
     with pytest.raises(Refused, match="peer n is ENABLED while Walferry ships p"):
         finish_hand_back(PeerAdmin(admin.session, sleep), "p", NEW)
-    assert read_peer(zk_of(site), site.at.nodes, "p").paused is paused
+    assert read_peer(session_of(zk_of(site), site.at), "p").paused is paused
     assert children(zk_of(site), lease(site, zk_of(site)).path) == []
 
 
@@ -309,7 +312,7 @@ def test_an_initial_snapshot_and_a_hand_back_exclude_each_other(site: Site) -> N
     admin = site.admin()
     session = admin.session
     with holding_peer(site.at, "p", "copy", "copy", NO_TURN) as ours:
-        records = Records(session, "p", Claim(session, "p", ours, disabled_guard(session.zk, session.nodes, "p").version))
+        records = Records(session, "p", Claim(session, "p", ours, disabled_guard(session, "p").version))
         state = records.begin("copy")
         with pytest.raises(CopyUnderWay):
             begin_hand_back(admin, "p", NEW)

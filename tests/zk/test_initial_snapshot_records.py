@@ -15,8 +15,8 @@ from walferry.load.copy_records import Records, TableRecord, copied_before, unde
 from walferry.load.earlier_loads import initial_snapshots, loaded_before
 from walferry.load.errors import CopyUnderWay, Overtaken
 from walferry.load.records import Load, forget_finished, loads_of
-from walferry.replication.peers.reading import read_peer
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 from walferry.shipping.garbage_collection import collect_garbage_of_gone_peers
 
@@ -121,11 +121,11 @@ def test_what_is_older_than_a_complete_copy_is_noted_for_whoever_ships_the_queue
     session = session_of(zk, hbase)
     copy_whole(session, at, "ns:t", "u")
     copied = {name: frozenset({b"f", b"g"}) for name in (b"ns:t", b"u")}
-    for before in (initial_snapshots(session, "p"), loaded_before(session, read_peer(session.zk, session.nodes, "p"), GROUP)):
+    for before in (initial_snapshots(session, "p"), loaded_before(session, read_peer(session, "p"), GROUP)):
         assert before.families(f"{GROUP}.5", initial_snapshot=True) == copied
         assert before.families(f"{GROUP}.6", initial_snapshot=True) == {}
         assert before.families(f"{GROUP}.5") == {}, "nothing is loaded of these WALs themselves"
-    assert loaded_before(session, read_peer(session.zk, session.nodes, "p"), OTHER).loads == []
+    assert loaded_before(session, read_peer(session, "p"), OTHER).loads == []
     assert zk.get_children(session.own.initial_snapshot("p")) == ["+borders"]
 
 

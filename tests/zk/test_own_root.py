@@ -32,9 +32,9 @@ from walferry.hbase.layout import QueueLayout
 from walferry.load.earlier_loads import loaded_before
 from walferry.load.records import Load
 from walferry.observe.status.view import view
-from walferry.replication.peers.reading import read_peer
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
 
 GROUP = wal(0, SERVER).rpartition(".")[0]
@@ -89,7 +89,7 @@ def give_away(zk: KazooClient, root: str, acl: list[ACL]) -> None:
 
 def shipped(session: Session) -> frozenset[bytes]:
     """Return the tables whose edits count as shipped in a queued WAL."""
-    return frozenset(loaded_before(session, read_peer(session.zk, session.nodes, "p"), GROUP).families(wal(3, SERVER)))
+    return frozenset(loaded_before(session, read_peer(session, "p"), GROUP).families(wal(3, SERVER)))
 
 
 def finding_of_root(source: SourceCluster) -> Finding:

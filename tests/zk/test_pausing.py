@@ -17,10 +17,10 @@ from walferry.engine.summary import Status
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.names import parse_wal_name
 from walferry.load.errors import CopyUnderWay
-from walferry.replication.peers.reading import read_peer
 from walferry.replication.queues.dead_servers import find_dead
 from walferry.replication.retention.survey import ShippedBy, _shipped_by
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 from walferry.runs.steps import batch, recovery
 from walferry.runs.values import ChosenPeers, Selected
 from walferry.shipping.group import ship_group
@@ -92,7 +92,7 @@ def test_a_queue_whose_peer_was_paused_in_the_middle_of_a_run_waits(
 
 
 def test_retention_says_that_nobody_ships_it(source: SourceCluster, hbase: HBaseZNodes, zk: KazooClient) -> None:
-    assert _shipped_by(read_peer(zk, hbase.nodes, "p")) is ShippedBy.PAUSED
+    assert _shipped_by(read_peer(session_of(zk, hbase), "p")) is ShippedBy.PAUSED
 
 
 @pytest.mark.parametrize("comes", ["a pause", "an HMaster that was said to be absent"])

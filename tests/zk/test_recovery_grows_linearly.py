@@ -72,7 +72,7 @@ def make_cluster(
 
 def recover(source: SourceCluster, zk: KazooClient, monkeypatch: pytest.MonkeyPatch) -> Recovery:
     """Run a whole recovery, with jobs that acknowledge everything at once."""
-    monkeypatch.setattr(ship_run, "check_peer", lambda session, peer_id: recovery.read_peer(session.zk, session.nodes, peer_id))
+    monkeypatch.setattr(ship_run, "check_peer", lambda session, peer_id: recovery.read_peer(session, peer_id))
     servers = recovery.find(source, "", ()).servers
     claims = [recovery.claim(source, server, "dag/run") for server in servers]
     planned = recovery.plan(source, recovery.wanted_by_claims(claims), servers, RUN)

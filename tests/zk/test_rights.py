@@ -17,9 +17,10 @@ from walferry.base.zk.fenced_lock import CALLS, FencedLock
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.layout import OwnZNodes
-from walferry.replication.peers.reading import ENABLED, check_shippable, read_peer
+from walferry.replication.peers.reading import ENABLED, check_shippable
 from walferry.replication.queues.lease import acquire
 from walferry.replication.queues.lease import lock_of as lease_of
+from walferry.replication.source.peers import read_peer
 from walferry.shipping.runs import begin_run, group_path, write_group
 
 __all__ = ["site"]  # a fixture
@@ -88,7 +89,7 @@ def test_who_takes_a_right_while_the_others_are_waited_for_finds_the_peer_paused
         session = session_of(site.new_client(), site.at)
         with acquire(session, "p", "another%2C1%2C1", "a recovery"):
             try:
-                check_shippable(read_peer(session.zk, session.nodes, "p"))
+                check_shippable(read_peer(session, "p"))
             except PausedPeer as error:
                 found.append(error)
 

@@ -21,8 +21,8 @@ from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.region_copy import copy_rows
 from walferry.replication.locks import peer_lock
 from walferry.replication.locks.peer_lock import NO_TURN, RightLost, RowsTaken, holding_peer, row_right, turn_of
-from walferry.replication.peers.reading import read_peer
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 from walferry.shipping import rows
 from walferry.shipping.garbage_collection import collect_garbage_of_gone_peers
 from walferry.verification.repair import repairing
@@ -132,7 +132,7 @@ def test_an_initial_snapshot_and_a_repair_send_by_this_right(
         yield SimpleNamespace(id=uuid.uuid4(), sender=lambda: None)
 
     monkeypatch.setattr(rows, "open_sink", open_sink)
-    peer: Any = read_peer(zk, session.nodes, "p")
+    peer: Any = read_peer(session, "p")
     tables: Any = SimpleNamespace(scan=lambda *_: ())
     with holding_peer(at, "p", "copy", "copy", NO_TURN) as attempt:
         copy_rows(session, peer, tables, SnapshotRegion("t", "abc", b"", b"", ()), [b"f"], attempt)

@@ -15,7 +15,7 @@ from walferry.load.copy_records import Records, TableRecord
 from walferry.load.fence import Claim
 from walferry.load.records import Load
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
-from walferry.replication.peers.reading import disabled_guard
+from walferry.replication.source.peer_state import disabled_guard
 from walferry.replication.source.session import Session
 
 __all__ = ["peer_cluster", "world"]  # fixtures
@@ -52,7 +52,7 @@ def test_a_task_whose_peer_is_paused_stops_within_seconds_and_goes_on_where_it_w
 def test_what_is_older_than_the_peer_s_initial_snapshot_is_left_out(world: World, peer_cluster: PeerCluster, at: Session) -> None:
     peer_cluster.seconds = 0.0
     with holding_peer(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
-        records = Records(at, "q", Claim(at, "q", attempt, disabled_guard(at.zk, at.nodes, "q").version))
+        records = Records(at, "q", Claim(at, "q", attempt, disabled_guard(at, "q").version))
         state = records.begin("copy")
         first = records.add_border(Load("copy", {world.files.group: NAMES[0]}, initial_snapshot=True))
         records.begin_table("t", TableRecord("life", first, whole=True, families=("f",)))
@@ -64,7 +64,7 @@ def test_what_is_older_than_the_peer_s_initial_snapshot_is_left_out(world: World
 def test_nothing_is_shipped_while_an_initial_snapshot_is_under_way(world: World, peer_cluster: PeerCluster, at: Session) -> None:
     def copying() -> None:
         with holding_peer(world.job.source, "q", "copy", "an initial snapshot", NO_TURN) as attempt:
-            Records(at, "q", Claim(at, "q", attempt, disabled_guard(at.zk, at.nodes, "q").version)).begin("copy")
+            Records(at, "q", Claim(at, "q", attempt, disabled_guard(at, "q").version)).begin("copy")
 
     with ThreadPoolExecutor(1) as pool:
         shipping = pool.submit(world.ship)

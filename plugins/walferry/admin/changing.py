@@ -14,8 +14,9 @@ from walferry.admin.peer_cluster_checks import Wanted, check_ends
 from walferry.admin.peers import PeerAdmin, Refused, put_keys
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import did_you_mean
-from walferry.replication.peers.reading import Peer, as_peer, read_peer, successor
+from walferry.replication.peers.reading import Peer, as_peer
 from walferry.replication.peers.settings import BANDWIDTH, MARKS, NAMESPACES, PAUSED, PEER_CONN_ID, PREFIX, SETTABLE, Setting
+from walferry.replication.source.peers import read_peer, successor
 
 
 def set_tables(
@@ -107,7 +108,7 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
 
 def _refuse_if_handed_back(admin: PeerAdmin, peer: Peer) -> None:
     """Raise Refused if HBase is to ship a peer with the same tables, namespaces and bandwidth soon: the two must not differ."""
-    new = successor(admin.session.zk, admin.session.nodes, peer) if peer.handed_back_to else None
+    new = successor(admin.session, peer) if peer.handed_back_to else None
     if new is not None:
         raise Refused(
             f"peer {peer.id} is being handed back to {new.id}, which has its tables, namespaces and bandwidth",
@@ -150,7 +151,7 @@ def resume(admin: PeerAdmin, peer_id: str) -> Peer:
 def _mark(admin: PeerAdmin, peer_id: str, *, paused: bool) -> Peer:
     if admin.managed(peer_id).paused != paused:
         admin.put_configuration(peer_id, {PAUSED.key: "true" if paused else "false"})
-    peer = read_peer(admin.session.zk, admin.session.nodes, peer_id)
+    peer = read_peer(admin.session, peer_id)
     if peer.paused != paused:
         raise Refused(f"peer {peer_id}: another command has changed {PAUSED.key} meanwhile", "Look at the peer, then try again")
     return peer

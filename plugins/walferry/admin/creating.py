@@ -17,9 +17,10 @@ from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
 from walferry.hbase.names import NAMESPACE
 from walferry.hbase.rpc import master
-from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, as_peer, check_ours, read_peer
+from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, as_peer, check_ours
 from walferry.replication.peers.settings import MANAGED, PEER_CONN_ID
 from walferry.replication.source.agreement import check_agreement
+from walferry.replication.source.peers import read_peer
 
 
 def create(
@@ -145,7 +146,7 @@ def _refuse_successor(admin: PeerAdmin, peer: Peer) -> None:
 
 def _disabled(admin: PeerAdmin, peer_id: str) -> Peer:
     """Return the peer as it is now. Raises Refused if it is ENABLED."""
-    peer = read_peer(admin.session.zk, admin.session.nodes, peer_id)
+    peer = read_peer(admin.session, peer_id)
     if peer.state == ENABLED:
         raise Refused(
             f"peer {peer_id} is ENABLED: its RegionServers ship it",

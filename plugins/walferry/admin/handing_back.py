@@ -27,15 +27,16 @@ from walferry.admin.rights import all_rights, refuse_if_held
 from walferry.base.errors import WalferryError
 from walferry.base.texts import shell_word
 from walferry.base.users import user_name
-from walferry.base.zk.client import read
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.rpc import master
 from walferry.load.copy_records import check_copied
 from walferry.load.earlier_loads import end_loads
-from walferry.replication.peers.reading import ENABLED, Peer, check_ours, read_peer, successor
+from walferry.replication.peers.reading import ENABLED, Peer, check_ours
 from walferry.replication.peers.settings import HANDED_BACK_TO, PREFIX, SUCCEEDS
 from walferry.replication.queues.reading import read_queues
 from walferry.replication.source.agreement import check_agreement
+from walferry.replication.source.peer_state import was_enabled
+from walferry.replication.source.peers import read_peer, successor
 from walferry.shipping.plan import plan_peer
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ def begin_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> Peer:
     check_ours(peer)
     check_id(new_id)
     check_copied(session, peer_id)
-    begun = successor(session.zk, session.nodes, peer)
+    begun = successor(session, peer)
     if begun is not None and begun.id != new_id:
         raise Refused(f"peer {peer_id} is being handed back to {begun.id} already", f"Go on with --to {begun.id}")
     if begun is None:
@@ -84,7 +85,7 @@ def finish_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
         rights.await_quiet()
         _check_successor(admin, peer, new_id)
         _check_shipped(admin, peer, new_id)
-        if not read_peer(session.zk, session.nodes, peer_id).paused:
+        if not read_peer(session, peer_id).paused:
             raise Refused(f"peer {peer_id} was resumed meanwhile", "Try again")
         rights.check()
         admin.delete(peer_id)
@@ -96,13 +97,12 @@ def _go_on(admin: PeerAdmin, peer_id: str, new_id: str, holder: str) -> None:
     session = admin.session
     check_agreement(session, peer_id)
     check_agreement(session, new_id)
-    new = read_peer(session.zk, session.nodes, new_id)
+    new = read_peer(session, new_id)
     if new.succeeds != peer_id or new.managed:
         raise MissingPeer(peer_id, "it does not exist", f"Nor is peer {new_id} one that was added by handing it back")
     if new.state == ENABLED:
         return
-    state = read(session.zk, session.nodes.peer_state(new_id))
-    if state is not None and state.stat.version > 0:  # perhaps by the finish itself, long ago
+    if was_enabled(session, new_id):  # perhaps by the finish itself, long ago
         raise Refused(
             f"peer {peer_id} is gone, and {new_id} was ENABLED before it was disabled again",
             f"If HBase is to ship it: enable_peer '{new_id}' in HBase's shell",
@@ -150,7 +150,7 @@ def _add_copy(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
 
 def _check_successor(admin: PeerAdmin, peer: Peer, new_id: str) -> Peer:
     """Return the peer that HBase is to ship instead of ours. Raises Refused if it would not, or does so already."""
-    new = read_peer(admin.session.zk, admin.session.nodes, new_id)
+    new = read_peer(admin.session, new_id)
     if new.managed:
         raise Refused(f"peer {new_id} is managed, so HBase must never ship it", "Choose another id")
     if new.succeeds != peer.id:

@@ -12,20 +12,22 @@ from dataclasses import dataclass, replace
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import shell_word
-from walferry.base.zk.client import just_written, read
+from walferry.base.zk.client import just_written
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import MissingPeer, StorageError, UnmanagedPeer
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import RemoteError
-from walferry.replication.peers.reading import Peer, read_peer
+from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import MANAGED, PREFIX
 from walferry.replication.queues.lease import WHY_SETTLING, settling_seconds
 from walferry.replication.queues.reading import queue_paths, read_queues
 from walferry.replication.queues.rolling import roll
 from walferry.replication.source.agreement import check_agreement, check_peer
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peer_state import seconds_disabled
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
 
 _VERIFY_SECONDS = 30.0
@@ -53,13 +55,13 @@ class PeerAdmin:
     def find(self, peer_id: str) -> Peer | None:
         """Return the peer as ZooKeeper has it; None if it does not exist."""
         try:
-            return read_peer(self.session.zk, self.session.nodes, peer_id)
+            return read_peer(self.session, peer_id)
         except (MissingPeer, StorageError):  # a cluster that has never had a peer has no znode for queues yet
             return None
 
     def managed(self, peer_id: str) -> Peer:
         """Return a managed peer that the Master knows as ZooKeeper does. Raises UnmanagedPeer, MissingPeer, StalePeer."""
-        peer = read_peer(self.session.zk, self.session.nodes, peer_id)
+        peer = read_peer(self.session, peer_id)
         if not peer.managed:
             raise UnmanagedPeer(peer_id, f"its configuration has no {MANAGED.key}=true", "Walferry does not touch it")
         check_agreement(self.session, peer_id)
@@ -109,9 +111,8 @@ class PeerAdmin:
     def await_settled(self, peer: Peer) -> None:
         """Wait until no call that RegionServers made for a DISABLED peer can take effect any more. Log why and for how long."""
         session = self.session
-        state = read(session.zk, session.nodes.peer_state(peer.id))
         clock = just_written(session.zk, f"{session.source.root}/clock")
-        pause = 0.0 if state is None else settling_seconds(state, clock, peer.config)
+        pause = settling_seconds(seconds_disabled(session, peer.id, clock), peer.config)
         if pause > 0:
             log.info("peer %s: waiting %.0f s: %s", peer.id, pause, WHY_SETTLING)
             self.sleep(pause)

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from walferry.admin.peers import PeerAdmin, Refused, finish_command
-from walferry.replication.peers.reading import DISABLED, successor
+from walferry.replication.peers.reading import DISABLED
 from walferry.replication.queues import rolling
 from walferry.replication.queues.reading import Queue, read_queues
+from walferry.replication.source.peers import successor
 from walferry.shipping.plan import PeerPlan, plan_peer
 
 _CLOSING_SECONDS = 5.0  # WALs are closed a moment after they are rolled
@@ -23,7 +24,7 @@ def remove(admin: PeerAdmin, peer_id: str, *, drop_backlog: bool = False) -> Non
     Without `drop_backlog` the WALs are rolled, and what was written until now must have been shipped.
     """
     peer = admin.managed(peer_id)
-    new = successor(admin.session.zk, admin.session.nodes, peer)
+    new = successor(admin.session, peer)
     if new is not None:
         finish = finish_command(peer_id, new.id)
         if not drop_backlog:

@@ -11,10 +11,11 @@ from walferry.admin.peers import PeerAdmin, finish_command
 from walferry.base.texts import shell_word
 from walferry.hbase.errors import MasterSilent, StalePeer
 from walferry.hbase.files.errors import StoreError
-from walferry.replication.peers.reading import DISABLED, Peer, read_peer, read_peers, refusal
+from walferry.replication.peers.reading import DISABLED, Peer, refusal
 from walferry.replication.peers.settings import MARKS, SHIPPING
 from walferry.replication.queues.reading import Queue, read_queues
 from walferry.replication.source.agreement import check_agreement
+from walferry.replication.source.peers import read_peer, read_peers
 from walferry.shipping.plan import PeerPlan, plan_peer
 
 
@@ -97,7 +98,7 @@ class Described:
 
 def overview(peers: PeerAdmin) -> Overview:
     """Return all peers. Raises WalferryError."""
-    listing = read_peers(peers.session.zk, peers.session.nodes)
+    listing = read_peers(peers.session)
     rows = []
     for peer in listing.peers:
         queues = read_queues(peers.session, peer.id)
@@ -113,7 +114,7 @@ def overview(peers: PeerAdmin) -> Overview:
 
 def describe(peers: PeerAdmin, peer_id: str) -> Described:
     """Return one peer with its queues and its backlog. Raises WalferryError."""
-    peer = read_peer(peers.session.zk, peers.session.nodes, peer_id)
+    peer = read_peer(peers.session, peer_id)
     queues = read_queues(peers.session, peer_id)
     stale = None
     try:

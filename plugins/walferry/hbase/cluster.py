@@ -96,14 +96,19 @@ def visibility_labels(zk: KazooClient, nodes: ZNodes) -> dict[int, bytes]:
     return {} if found is None else decode_labels(found.value, nodes.visibility_labels)
 
 
-def check_storage(zk: KazooClient, nodes: ZNodes) -> None:
-    """Check that the cluster keeps its replication queues and peers in ZooKeeper. Raises StorageError."""
+def check_queues(zk: KazooClient, nodes: ZNodes, *, peers_in_files: bool = False) -> None:
+    """Check that the cluster keeps its replication queues, and its peers unless they are in files, in ZooKeeper.
+
+    Raises StorageError.
+    """
     if zk_has(zk, nodes.queues):
+        if peers_in_files:
+            return
         # HBase creates the znode with the first peer and never deletes it.
         if not zk_has(zk, nodes.peers) and (queue := _any_queue(zk, nodes)) is not None and not zk_has(zk, nodes.peers):
             raise StorageError(
                 f"there are queues ({queue}), but no {nodes.peers} on {hosts(zk)}: peers are kept elsewhere "
-                "(hbase.replication.peer.storage.impl=filesystem). Walferry reads peers from ZooKeeper only"
+                "(hbase.replication.peer.storage.impl=filesystem). Set peers_root in the connection's extra to their folder"
             )
         return
     cluster_id(zk, nodes)

@@ -87,14 +87,21 @@ class PausedPeer(PeerError):
 
 
 class StalePeer(PeerError):
-    """The Master and ZooKeeper disagree about the peer."""
+    """The Master and the storage of the peers, ZooKeeper or files, disagree about the peer.
 
-    def __init__(self, peer_id: str, difference: str) -> None:
+    `folder`: the URL of a folder that may have the peers if `in_files` is wrong.
+    """
+
+    def __init__(self, peer_id: str, difference: str, *, in_files: bool = False, folder: str | None = None) -> None:
+        where, command = ("files", "filesystem zookeeper") if in_files else ("ZooKeeper", "zookeeper filesystem")
+        if in_files:
+            remedy = "If HBase keeps its peers in ZooKeeper, take peers_root out of the connection's extra"
+        else:
+            remedy = f"If HBase keeps its peers in files, set peers_root in the connection's extra to {folder or 'their folder'}"
         super().__init__(
             peer_id,
             difference,
-            "Nothing of it is touched, because ZooKeeper's copy is stale, as after `hbase copyreppeers zookeeper filesystem`. "
-            "Walferry serves peers in ZooKeeper only (hbase.replication.peer.storage.impl=zookeeper)",
+            f"Nothing of it is touched, because its copy in {where} is stale, as after `hbase copyreppeers {command}`. {remedy}",
         )
 
 

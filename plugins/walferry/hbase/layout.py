@@ -142,6 +142,7 @@ class OwnZNodes:
     runs = _Own("runs")  # parent of the summaries of runs that have shipped the peer
     leases = _Own("leases")  # parent of the leases on the peer's WAL groups
     peer_lock = _Own("peer-locks")  # the lock under which one run at a time ships all queues of a peer
+    peer_state = _Own("peer-states")  # of a peer in files: the period of being DISABLED that was seen last
     row_shipments = _Own("row-shipments")  # parent of the fenced locks of tasks that ship rows of scans to the peer cluster
     shipping = _Own("shipping")  # parent of one ephemeral for each group being shipped now, if the peer has a bandwidth
     archiving = _Own("archiving")  # of a WAL: the right to copy it to the archive

@@ -43,10 +43,12 @@ from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
 from walferry.replication.peers.peer_tables import peer_tables
-from walferry.replication.peers.reading import Peer, disabled_guard, successor
+from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.replication.queues.lease import acquire, await_settled
 from walferry.replication.source.agreement import check_peer
+from walferry.replication.source.peer_state import disabled_guard
+from walferry.replication.source.peers import successor
 from walferry.replication.source.session import Session, open_session
 from walferry.replication.source.source_job import SourceJob
 
@@ -110,7 +112,7 @@ def initial_snapshot(request: CopyRun, spread: Spread, say: Tell = print) -> Cop
             waiting=lambda why: say(f"waiting until the other run ends: {why}"),
         )  # fmt: skip
         with ours as attempt:
-            guard = disabled_guard(session.zk, session.nodes, peer_id)
+            guard = disabled_guard(session, peer_id)
             await_settled(session, peer_id, guard, session.own.peer_lock(peer_id))
             peer = peer_to_copy(session, peer_id)  # again: the peer may have changed while this run waited for others
             with peer_tables(peer, request.source.login_to(peer)) as peer_cluster:
@@ -124,7 +126,7 @@ def initial_snapshot(request: CopyRun, spread: Spread, say: Tell = print) -> Cop
 def peer_to_copy(session: Session, peer_id: str) -> Peer:
     """Return the peer, if it may be shipped and is not being handed back to HBase. Raises CopyRefused, check_peer's errors."""
     peer = check_peer(session, peer_id)
-    new = successor(session.zk, session.nodes, peer)
+    new = successor(session, peer)
     if new is not None:
         raise CopyRefused(
             f"peer {peer_id} is being handed back to {new.id}, whose queues have edits of before a copy that begins now: HBase "

@@ -21,8 +21,9 @@ from walferry.load.fence import Claim
 from walferry.load.file_loader import FileLoader, Tries
 from walferry.load.region_lock import holding_region
 from walferry.replication.peers.peer_tables import peer_tables
-from walferry.replication.peers.reading import Peer, read_peer
+from walferry.replication.peers.reading import Peer
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.rows import row_shipment
 
@@ -167,7 +168,7 @@ def copy_some(source: SourceCluster, peer_id: str, tasks: Sequence[RegionTask]) 
 def region_copier(source: SourceCluster, peer_id: str) -> Iterator[RegionCopier]:
     """Connect to both clusters for the length of a block. Raises WalferryError."""
     with open_session(source) as session:
-        peer = read_peer(session.zk, session.nodes, peer_id)
+        peer = read_peer(session, peer_id)
         with (
             peer_tables(peer, source.login_to(peer)) as peer_cluster,
             Tables(session.zk, session.nodes, login=source.login) as tables,

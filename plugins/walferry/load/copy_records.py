@@ -37,6 +37,8 @@ from walferry.load.earlier_loads import LoadedBefore
 from walferry.load.errors import CopyUnderWay, Overtaken
 from walferry.load.fence import Claim
 from walferry.load.records import MAX_JSON_BYTES, Folder, Load
+from walferry.replication.source.peer_state import added_by
+from walferry.replication.source.peers import place_of
 from walferry.replication.source.session import Session
 
 MAX_NAMED = 20  # regions, in a state
@@ -107,7 +109,7 @@ class Records:
         self._path = session.own.initial_snapshot(peer_id)
         self._loads = session.own.loads(peer_id)
         self._peer_id = peer_id
-        self._peer = session.nodes.peer(peer_id)
+        self._session = session
 
     def state(self) -> CopyState | None:
         """Return the state of this peer's copy; None if none was begun, or the state cannot be read. Raises MissingPeer."""
@@ -115,7 +117,10 @@ class Records:
         return state if isinstance(state, CopyState) else None
 
     def look(self) -> CopyState | ZNodeValueError | None:
-        """Return the state as `state` does, or the error if this peer's state cannot be read. Raises MissingPeer."""
+        """Return the state as `state` does, or the error if this peer's state cannot be read. Raises MissingPeer.
+
+        With peers in files, an incomplete copy of an earlier peer counts, too: the peer may only have been ENABLED meanwhile.
+        """
         znode = read(self._zk, self._path)
         if znode is None or not znode.value:  # so far, only the znode was made
             return None
@@ -126,12 +131,13 @@ class Records:
             advice = "See what has written it. If the copy was complete, delete the znode; otherwise run initial_snapshot for it"
             wrong = wrong_record(self._path, "the state of an initial snapshot", error, advice)
             return wrong if znode.stat.mzxid > added else None
-        return state if state.added == added else None
+        in_files = self._session.source.peers_root is not None
+        return state if state.added == added or (in_files and not state.complete) else None
 
     def begin(self, run: str) -> CopyState:
         """Note that a copy is under way, or goes on, and delete the records of an earlier copy. Raises MissingPeer."""
         known = self.state()
-        if known is not None and not known.complete:
+        if known is not None and not known.complete and known.added == self._added():
             return known
         self._forget_tables()
         state = CopyState(self._added(), run)
@@ -195,10 +201,11 @@ class Records:
         return HeldRegion(self._zk, self._claim, self._region(table, name))
 
     def _added(self) -> int:
-        znode = read(self._zk, self._peer)
-        if znode is None:
-            raise MissingPeer(self._peer_id, f"there is no {self._peer}", "It was removed, or was never added")
-        return int(znode.stat.czxid)
+        added = added_by(self._session, self._peer_id)
+        if added is None:
+            place = place_of(self._session, self._peer_id)
+            raise MissingPeer(self._peer_id, f"there is no {place}", "It was removed, or was never added")
+        return added
 
     def _forget_tables(self) -> None:
         """Delete all records but the borders of complete copies."""

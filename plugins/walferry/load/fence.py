@@ -25,6 +25,7 @@ from kazoo.client import TransactionRequest
 from walferry.base.zk.client import Refusal, commit, retried
 from walferry.load.errors import Overtaken
 from walferry.replication.locks.peer_lock import turn_of_attempt
+from walferry.replication.source.peer_state import look, state_path
 from walferry.replication.source.session import Session
 
 
@@ -40,10 +41,12 @@ class Claim:
     def commit(self, operations: Callable[[TransactionRequest], object]) -> Refusal | None:
         """Send a multi that succeeds only while the attempt holds the peer lock and the peer has not been enabled.
 
-        It may be sent again after a lost answer. Returns the first refused operation. Raises Overtaken, ConnectError.
+        It may be sent again after a lost answer. Returns the first refused operation. Raises Overtaken,
+        StoreError, ConnectError.
         """
-        zk, path, state = self.session.zk, self.session.own.peer_lock(self.peer_id), self.session.nodes.peer_state(self.peer_id)
+        zk, path, state = self.session.zk, self.session.own.peer_lock(self.peer_id), state_path(self.session, self.peer_id)
         while True:
+            look(self.session, self.peer_id)
             turn = turn_of_attempt(self.session, self.peer_id, self.attempt)
             if turn is None:
                 raise Overtaken(

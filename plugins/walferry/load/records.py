@@ -34,7 +34,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from walferry.base.records import NotARecord, Record, parsed_object, record_of, text_of
-from walferry.base.zk.client import Refusal, commit, expected, read, read_all, read_children, retried
+from walferry.base.zk.client import Refusal, commit, expected, read_all, read_children, retried
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.records import decode_or_none, encode, set_fenced
 from walferry.hbase.binary_text import from_binary_text
@@ -42,6 +42,7 @@ from walferry.hbase.names import parse_wal_name
 from walferry.load.errors import LoadOvertaken
 from walferry.replication.queues.lease import Lease
 from walferry.replication.queues.reading import list_queues
+from walferry.replication.source.peer_state import added_by, look
 from walferry.replication.source.session import Session
 
 BEGUN = 0  # the version of the record while a load goes on
@@ -132,8 +133,10 @@ def note_done(zk: KazooClient, path: str, load: Load, lease: Lease) -> None:
 class LoadFolder:
     """The folder of one load of a backlog's task, noted with the record at `path` (file_loader.FolderNote)."""
 
-    def __init__(self, zk: KazooClient, path: str, peer_state: tuple[str, int]) -> None:
-        self._zk = zk
+    def __init__(self, session: Session, peer_id: str, path: str, peer_state: tuple[str, int]) -> None:
+        self._session = session
+        self._peer_id = peer_id
+        self._zk = session.zk
         self._path = path
         self._peer_state = peer_state
         self.znode = ""  # of the note
@@ -154,6 +157,7 @@ class LoadFolder:
 
     def check(self) -> None:
         """Check that the load goes on, that its note exists, and that the peer has not been enabled. Raises LoadOvertaken."""
+        look(self._session, self._peer_id)
         (peer_state, version), path = self._peer_state, self._path
         retried(self._zk, self._zk.sync, path)
         record, noted, state = read_all(self._zk, [path, self.znode, peer_state])
@@ -194,11 +198,11 @@ def loads_of(session: Session, peer_id: str) -> list[Load]:
     """
     folder = session.own.loads(peer_id)
     znodes = read_children(session.zk, folder)
-    peer = read(session.zk, session.nodes.peer(peer_id)) if znodes else None
+    added = added_by(session, peer_id) if znodes else None
     found = []
     for name, znode in znodes.items():
         path = f"{folder}/{name}"
-        if peer is not None and znode.stat.czxid < peer.stat.czxid:
+        if added is not None and znode.stat.czxid < added:
             forget(session.zk, path)
             continue
         load = decode_or_none(Load, znode.value, MAX_JSON_BYTES) or Load("", {})

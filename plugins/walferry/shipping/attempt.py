@@ -26,11 +26,12 @@ from walferry.hbase.errors import PausedPeer
 from walferry.load.earlier_loads import NOTHING_LOADED, loaded_before
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.filters.visibility import LabelFilter
-from walferry.replication.peers.reading import Peer, check_shippable, read_peer
+from walferry.replication.peers.reading import Peer, check_shippable
 from walferry.replication.queues.lease import Lease
 from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.source.agreement import why_master_counts
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import candidates
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
@@ -161,7 +162,7 @@ class QueueAttempt(Attempt[GroupJob]):
         (agreement.check_no_change).
         """
         found = next(iter(candidates(self._lease.read(self._job.place))), None)
-        peer = read_peer(self._session.zk, self._session.nodes, self._job.peer_id)
+        peer = read_peer(self._session, self._job.peer_id)
         check_shippable(peer)
         if found is None or not found.wals:
             return None
@@ -210,7 +211,7 @@ def why_stopped(session: Session, peer_id: str) -> WalferryError | None:
 
     Raises PeerError, ConnectError.
     """
-    if read_peer(session.zk, session.nodes, peer_id).paused:
+    if read_peer(session, peer_id).paused:
         return PausedPeer(peer_id)
     return why_master_counts(session)
 

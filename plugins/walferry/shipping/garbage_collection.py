@@ -2,7 +2,7 @@
 
     <root>/leases/…/<peer>/<group>       if no queue contains the group: a killed holder left the lease
     <root>/claims/…/<server>             if the server has no znode: HBase took the queues that a killed claimer left
-    <root>/{leases,cursors,runs,peer-locks,row-shipments,shipping,initial-snapshots,loads,history}/…/<peer>
+    <root>/{leases,cursors,runs,peer-locks,peer-states,row-shipments,shipping,initial-snapshots,loads,history}/…/<peer>
                                          if the peer is gone; a run only after the time for which it is kept
     replication/rs/walferry,1,1          if the pseudo server has no queues
 
@@ -24,6 +24,7 @@ from walferry.hbase.names import ServerName, as_wal_name, is_server_name
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
 from walferry.replication.queues.reading import queued_groups
+from walferry.replication.source.peers import peer_ids
 from walferry.replication.source.session import Session
 from walferry.shipping.runs import delete_old_runs
 
@@ -54,10 +55,10 @@ def collect_garbage(session: Session, peer_id: str) -> int:
 def collect_garbage_of_gone_peers(session: Session, also_known: Collection[str] = ()) -> int:
     """Delete the znodes of deleted peers and of claimed servers that are gone. Returns the number of deleted znodes.
 
-    `also_known` names peers that exist although ZooKeeper does not contain them. Raises ConnectError.
+    `also_known` names peers that exist although the source's storage does not contain them. Raises ConnectError.
     """
     own, nodes = session.own, session.nodes
-    peers = children(session.zk, nodes.peers)
+    peers = peer_ids(session)
     if peers is None:
         return 0
     known = {quoted(peer_id) for peer_id in (*peers, *also_known)}
@@ -69,7 +70,12 @@ def collect_garbage_of_gone_peers(session: Session, also_known: Collection[str] 
     for folder in (_parent(own.initial_snapshot("peer")), _parent(own.loads("peer")), _parent(own.row_shipments("peer"))):
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_two_levels(session.zk, f"{folder}/{name}")
-    for folder in (_parent(own.peer_lock("peer")), _parent(own.shipping("peer")), _parent(own.history("peer"))):
+    for folder in (
+        _parent(own.peer_lock("peer")),
+        _parent(own.peer_state("peer")),
+        _parent(own.shipping("peer")),
+        _parent(own.history("peer")),
+    ):
         swept += _delete_all(session.zk, folder, sorted(set(children(session.zk, folder) or ()) - known))
     for name in set(children(session.zk, f"{session.source.root}/runs/{quoted(nodes.base)}") or ()) - known:
         swept += delete_old_runs(session, unquote(name), AT_ONCE)

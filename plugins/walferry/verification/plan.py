@@ -18,7 +18,8 @@ from walferry.hbase.tables.tables import Tables
 from walferry.load.copied_tables import has_new_version_behavior
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.peer_tables import peer_tables
-from walferry.replication.peers.reading import INTER_CLUSTER_ENDPOINTS, Peer, check_understood, read_peer
+from walferry.replication.peers.reading import INTER_CLUSTER_ENDPOINTS, Peer, check_understood
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 from walferry.verification.job import Options, TableRange
 
@@ -52,7 +53,7 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
 
     Raises PeerError, NothingToCompare, RepairRefused, ClusterError, ConnectError, RpcError.
     """
-    peer = read_peer(session.zk, session.nodes, peer_id)
+    peer = read_peer(session, peer_id)
     if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
         raise CustomEndpointPeer(peer_id, f"it has the endpoint {peer.endpoint_impl}", "Only HBase clusters can be compared")
     check_understood(peer)

@@ -23,7 +23,8 @@ import numpy as np
 from walferry.hbase.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
-from walferry.replication.peers.reading import Peer, check_shippable, read_peer
+from walferry.replication.peers.reading import Peer, check_shippable
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 from walferry.shipping.rows import RowShipment, row_shipment
 from walferry.verification.job import TableRange
@@ -46,7 +47,7 @@ def repairing(session: Session, peer: Peer, table: str) -> Iterator[RowShipment]
         waiting=lambda why: log.info("the repair of table %s waits: %s", table, why),
     )  # fmt: skip
     with ours as attempt:
-        check_shippable(read_peer(session.zk, session.nodes, peer.id))  # the peer may have been paused or removed meanwhile
+        check_shippable(read_peer(session, peer.id))  # the peer may have been paused or removed meanwhile
         with row_shipment(session, peer, attempt, run, f"rows of table {table}") as shipment:
             yield shipment
 

@@ -15,6 +15,7 @@ from walferry.base.records import NotARecord, Record
 from walferry.base.zk.client import children, delete_unused, read
 from walferry.base.zk.records import decode, encode, put, wrong_record
 from walferry.hbase.layout import quoted
+from walferry.replication.source.peers import peer_ids
 from walferry.replication.source.session import Session
 from walferry.verification.outcome import VerificationOutcome
 
@@ -61,7 +62,7 @@ def read_result(session: Session, peer_id: str, run_id: str) -> list[Verificatio
 def delete_of_gone_peers(session: Session) -> None:
     """Delete the results of peers that do not exist any more. Raises ConnectError."""
     folder = session.own.verification("peer").rpartition("/")[0]
-    peers = children(session.zk, session.nodes.peers)
+    peers = peer_ids(session)
     if peers is None:
         return
     for name in set(children(session.zk, folder) or ()) - set(map(quoted, peers)):

@@ -21,11 +21,12 @@ from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.replication.filters.rules import PeerTables
-from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, peer_cluster_of, read_peer
+from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, peer_cluster_of
 from walferry.replication.peers.settings import PeerSettings, SinkHooks, SinkKind
 from walferry.replication.sinks.of_peer import hooks_of_peer
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 from walferry.shipping.plan import plan_peer
 
@@ -38,7 +39,7 @@ def check_managed(admin: PeerAdmin, peer_id: str) -> Iterator[Finding]:
 
     Raises MissingPeer, ZNodeValueError, ConnectError.
     """
-    peer = read_peer(admin.session.zk, admin.session.nodes, peer_id)
+    peer = read_peer(admin.session, peer_id)
     about = f"peer {peer_id}"
     yield checked("configuration", lambda: _configuration(admin.session, peer_id), about)
     if peer.paused:

@@ -23,7 +23,7 @@ from walferry.base.texts import shell_word
 from walferry.base.zk.acls import share
 from walferry.base.zk.client import CONNECT_TIMEOUT_SECONDS, children, connected, just_written, read
 from walferry.base.zk.errors import ForeignRoot, NoAccess, known
-from walferry.hbase.cluster import check_layout, check_storage, cluster_id, live_servers
+from walferry.hbase.cluster import check_layout, cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import MasterSilent
 from walferry.hbase.files.access import missing_rights, needs_of
@@ -31,12 +31,13 @@ from walferry.hbase.files.errors import NoFileRight
 from walferry.hbase.names import ServerName, is_server_name
 from walferry.hbase.rpc.errors import AccessDenied
 from walferry.hbase.values import decode_server_version
-from walferry.replication.peers.reading import Peer, read_peers
+from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.dead_servers import find_dead, recovered_queues
 from walferry.replication.retention.unflushed import KIND as UNFLUSHED
 from walferry.replication.retention.unflushed import near_limit
 from walferry.replication.source.agreement import master_peers
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import check_storage, peer_ids, read_peers
 from walferry.replication.source.session import Session, owners_of
 
 ASKED_AT_ONCE = 16
@@ -172,7 +173,7 @@ def _unflushed(session: Session) -> list[Finding]:
 
 
 def _storage(session: Session) -> str:
-    check_storage(session.zk, session.nodes)
+    check_storage(session)
     for server in children(session.zk, session.nodes.queues) or ():
         check_layout(session.zk, session.nodes, server, children(session.zk, session.nodes.server_queues(server)) or ())
     return f"queues are in ZooKeeper, with the layout {session.nodes.layout}"
@@ -181,7 +182,7 @@ def _storage(session: Session) -> str:
 def _dead_servers(session: Session) -> list[Finding]:
     """Check the queues that get no new WALs: queues of managed peers, and queues of peers that are gone."""
     dead = find_dead(session)
-    peers = set(children(session.zk, session.nodes.peers) or ())
+    peers = set(peer_ids(session) or ())
     orphans = [queue for queue in recovered_queues(session) if queue.peer_id not in peers]
     findings = [
         note("dead servers", f"{server.name} has left {sum(len(queue.wals) for queue in server.queues):,} WALs of managed peers",
@@ -202,7 +203,7 @@ def _peers(session: Session, peer_ids: Sequence[str]) -> Iterator[Finding]:
     """Check these peers as managed ones, or all peers."""
     peers: dict[str, Peer | None] = dict.fromkeys(peer_ids)
     if not peer_ids:
-        listing = read_peers(session.zk, session.nodes)
+        listing = read_peers(session)
         peers = {peer.id: peer for peer in listing.peers}
         yield from (wrong("peers", problem) for problem in listing.problems)
         if not peers:

@@ -31,7 +31,7 @@ def peers() -> list[str]:
 
     It checks the parameters, and deletes the results of peers that are gone.
     """
-    from walferry.replication.peers.reading import read_peer, read_peers
+    from walferry.replication.source.peers import read_peer, read_peers
     from walferry.replication.source.session import open_session
     from walferry.verification.results import delete_of_gone_peers
 
@@ -42,8 +42,8 @@ def peers() -> list[str]:
     with open_session(source(), look_only=True) as session:
         delete_of_gone_peers(session)
         if params["peer"]:
-            return [read_peer(session.zk, session.nodes, params["peer"]).id]
-        return sorted(peer.id for peer in read_peers(session.zk, session.nodes).peers if peer.managed)
+            return [read_peer(session, params["peer"]).id]
+        return sorted(peer.id for peer in read_peers(session).peers if peer.managed)
 
 
 @task_of_peer(map_index_template=PEER_NAME)
@@ -51,13 +51,14 @@ def clocks(peer: str) -> dict[str, Any]:
     """Return how far the clocks of the RegionServers on both sides are ahead of this machine's clock."""
     from walferry.base.zk.client import connected
     from walferry.hbase.layout import ZNodes
-    from walferry.replication.peers.reading import peer_cluster_of, read_peer
+    from walferry.replication.peers.reading import peer_cluster_of
+    from walferry.replication.source.peers import read_peer
     from walferry.replication.source.session import open_session
     from walferry.verification.clocks import skews
 
     cluster = source()
     with open_session(cluster, look_only=True) as session:
-        found = read_peer(session.zk, session.nodes, peer)
+        found = read_peer(session, peer)
         key, login = found.peer_cluster, cluster.login_to(found)
         ours = skews(session.zk, session.nodes, cluster.login)
         with connected(key.connect_string, whose=peer_cluster_of(peer, key), login=login) as zk:

@@ -64,6 +64,10 @@ Record = Mapping[str, str]
 Operations = Callable[[TransactionRequest], None]  # adds the operations of a write to its multi
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 @dataclass(frozen=True)
 class Guard:
     """A znode that a write depends on: it must have this version, or only exist if `version` is -1."""
@@ -71,6 +75,7 @@ class Guard:
     path: str
     version: int
     broken: Callable[[], WalferryError]  # makes the error if the check fails
+    renew: Callable[[], None] = _nothing  # brings the znode up to date before each write, if it stands for something elsewhere
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,7 @@ class FencedLock:
     def write(self, operations: Operations, guards: Sequence[Guard] = ()) -> WriteOutcome:
         """Write in one multi, after the checks. It is repeated while its outcome is unknown, so the operations must allow that.
 
-        Raises `lost_error`, the error of a broken guard, ConnectError.
+        Raises `lost_error`, the error of a broken guard or of its `renew`, ConnectError.
         """
         (outcome,) = self.write_all([operations], guards)
         return outcome
@@ -198,6 +203,8 @@ class FencedLock:
         maybe_before: set[int] = set()
         give_up = time.monotonic() + PATIENCE_SECONDS
         while not self.lost.is_set():
+            for guard in guards:
+                guard.renew()
             sent = {i: self._send(writes[i], guards) for i in range(len(writes)) if i not in outcomes}
             unknown: Exception | None = None
             for i, answer in sent.items():

@@ -37,8 +37,8 @@ from walferry.base.zk.errors import ConnectError, Contention
 from walferry.base.zk.fenced_lock import CALLS, FencedLock, Guard, Record, calls_left, read_record, record_of
 from walferry.base.zk.right import Right
 from walferry.hbase.layout import quoted
-from walferry.replication.peers.reading import disabled_guard
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peer_state import disabled_guard
 from walferry.replication.source.session import Session, open_session
 
 NO_TURN = -1  # no run has ever held the peer lock
@@ -239,7 +239,7 @@ def row_right(session: Session, peer_id: str, attempt: str, name: str, rows: str
     `attempt` is the attempt of the run that holds the peer lock. Tasks with the same `name` ship the same rows; `rows` describes
     the rows for people. A request usually takes at most `seconds`. Raises RowsTaken, EnabledPeer, MissingPeer, ConnectError.
     """
-    guard = disabled_guard(session.zk, session.nodes, peer_id)
+    guard = disabled_guard(session, peer_id)
     lock = FencedLock(
         session.zk,
         f"{session.own.row_shipments(peer_id)}/{quoted(name)}",
@@ -274,6 +274,7 @@ class _Ground:
         sure = self._fenced.is_sure()
         if turn_of_attempt(self._session, self._peer_id, self._attempt) is None:
             raise RightLost(f"this run no longer holds the lock of peer {self._peer_id}: another run has taken it")
+        self._guard.renew()
         state = read(self._session.zk, self._guard.path)
         if state is None or state.stat.version != self._guard.version:
             raise self._guard.broken()

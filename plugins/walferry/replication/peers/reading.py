@@ -1,24 +1,21 @@
-"""Reads replication peers, and checks whether Walferry may ship them."""
+"""Assembles replication peers from what HBase has stored, and checks whether Walferry may ship them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kazoo.client import KazooClient
 
-from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import unknown_fields, unknown_numbers
 from walferry.base.texts import one_line
-from walferry.base.zk.client import Whose, children, read
+from walferry.base.zk.client import Whose, read
 from walferry.base.zk.errors import ZNodeValueError
-from walferry.base.zk.fenced_lock import Guard
-from walferry.hbase.cluster import check_storage, release
+from walferry.hbase.cluster import release
 from walferry.hbase.cluster_key import ClusterKey, parse_cluster_key
 from walferry.hbase.errors import (
     CustomEndpointPeer,
     CustomFilterPeer,
     EnabledPeer,
-    MissingPeer,
     PausedPeer,
     PeerError,
     PeerNotUnderstood,
@@ -26,8 +23,9 @@ from walferry.hbase.errors import (
 )
 from walferry.hbase.layout import PEER_STATE, TABLE_CFS, ZNodes
 from walferry.hbase.names import table_text
+from walferry.hbase.peer_files import PeerFiles
 from walferry.hbase.table_cfs import parse_table_cfs
-from walferry.hbase.values import decode_message, decode_peer, decode_state, decode_table_cfs
+from walferry.hbase.values import decode_message, decode_peer, decode_table_cfs
 from walferry.replication.peers import settings
 
 ENABLED = "ENABLED"
@@ -119,37 +117,6 @@ def peer_cluster_of(peer_id: str, key: ClusterKey) -> Whose:
     return Whose(f"the cluster of peer {peer_id}", f"{where},", where)
 
 
-@dataclass(frozen=True)
-class PeerListing:
-    """The peers that could be read, and the problems with the others."""
-
-    peers: tuple[Peer, ...]
-    problems: tuple[WalferryError, ...]
-
-
-def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
-    """Read one peer. Raises MissingPeer, StorageError, ZNodeValueError."""
-    if peer_id in ("", ".", "..") or "/" in peer_id or not peer_id.isprintable():
-        raise MissingPeer(peer_id, "no peer can have such an id", f"Peers here: {_names(zk, nodes)}")
-    config = read(zk, nodes.peer(peer_id))
-    state = read(zk, nodes.peer_state(peer_id))
-    if config is None or state is None:
-        check_storage(zk, nodes)
-        problem = f"it does not exist: there is no {nodes.peer_state(peer_id)}"
-        raise MissingPeer(peer_id, problem, f"Peers here: {_names(zk, nodes)}")
-    return peer_of(zk, nodes, peer_id, config.value, state.value, children(zk, nodes.peer(peer_id)) or ())
-
-
-def successor(zk: KazooClient, nodes: ZNodes, peer: Peer) -> Peer | None:
-    """Return the peer through which HBase is to ship instead of this one, if a hand-back has begun and that peer exists."""
-    if peer.handed_back_to is None:
-        return None
-    try:
-        return read_peer(zk, nodes, peer.handed_back_to)
-    except MissingPeer:
-        return None
-
-
 def peer_of(zk: KazooClient, nodes: ZNodes, peer_id: str, config: bytes, state: bytes, names: Collection[str]) -> Peer:
     """Assemble a peer from its znodes, two of which were read before. `names`: its children. Raises ZNodeValueError."""
     path, state_path = nodes.peer(peer_id), nodes.peer_state(peer_id)
@@ -182,21 +149,13 @@ def _with_table_cfs(zk: KazooClient, nodes: ZNodes, peer: Peer) -> tuple[Peer, l
     return replace(peer, table_cfs=tables, replicate_all=tables is None), []
 
 
-def read_peers(zk: KazooClient, nodes: ZNodes) -> PeerListing:
-    """Read all peers. Raises StorageError."""
-    ids = children(zk, nodes.peers)
-    if not ids:
-        check_storage(zk, nodes)
-    peers: list[Peer] = []
-    problems: list[WalferryError] = []
-    for peer_id in ids or ():
-        try:
-            peers.append(read_peer(zk, nodes, peer_id))
-        except MissingPeer:
-            continue  # removed after the listing
-        except ZNodeValueError as error:
-            problems.append(error)
-    return PeerListing(tuple(peers), tuple(problems))
+def peer_of_files(peer_id: str, files: PeerFiles) -> Peer:
+    """Assemble a peer from its files. Raises ZNodeValueError."""
+    message = decode_peer(files.config, files.folder)
+    peer = as_peer(peer_id, message, ENABLED if files.disabled_ms is None else DISABLED, files.folder)
+    odd = [f"it has {files.folder}/{name}" for name in files.odd]
+    odd += [f"its message has {field}" for field in unknown_fields(message)]
+    return replace(peer, not_understood=tuple(odd))
 
 
 def check_shippable(peer: Peer) -> None:
@@ -261,35 +220,6 @@ def check_understood(peer: Peer) -> None:
         )
 
 
-def disabled_guard(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Guard:
-    """Make a guard that lets writes pass only while the peer stays DISABLED. Raises MissingPeer, EnabledPeer, ZNodeValueError."""
-    version = _disabled_version(zk, nodes, peer_id)
-
-    def broken() -> PeerError:
-        try:
-            _disabled_version(zk, nodes, peer_id)
-        except PeerError as error:
-            return error
-        return EnabledPeer(
-            peer_id,
-            "its state changed during the work on it, so RegionServers may have begun to ship it themselves",
-            "Leave it disabled and restart the RegionServers before shipping it again",
-        )
-
-    return Guard(nodes.peer_state(peer_id), version, broken)
-
-
-def _disabled_version(zk: KazooClient, nodes: ZNodes, peer_id: str) -> int:
-    path = nodes.peer_state(peer_id)
-    znode = read(zk, path)
-    if znode is None:
-        raise MissingPeer(peer_id, f"there is no {path}", "It was removed, or was never added")
-    state = decode_state(znode.value, path)
-    if state != DISABLED:
-        raise EnabledPeer(peer_id, f"it is {state}, so its RegionServers ship it themselves", ENABLED_ADVICE)
-    return int(znode.stat.version)
-
-
 def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -> Peer:
     """Turn a peer's message into a Peer; `znode` is the message's path, for errors. Raises ZNodeValueError."""
     try:
@@ -325,7 +255,3 @@ def _replicates_all(message: pb.ReplicationPeer) -> bool:
 
 def _table_cfs(entries: Iterable[pb.TableCF]) -> Mapping[str, tuple[str, ...]] | None:
     return {table_text(entry.table_name): tuple(family.decode() for family in entry.families) for entry in entries} or None
-
-
-def _names(zk: KazooClient, nodes: ZNodes) -> str:
-    return ", ".join(children(zk, nodes.peers) or ()) or "none"

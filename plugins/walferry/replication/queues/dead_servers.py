@@ -16,9 +16,10 @@ from walferry.base.zk.fenced_lock import is_held
 from walferry.base.zk.watcher import Watcher
 from walferry.hbase.errors import PeerError
 from walferry.hbase.names import parse_queue_id, parse_wal_name
-from walferry.replication.peers.reading import check_shippable, read_peers
+from walferry.replication.peers.reading import check_shippable
 from walferry.replication.queues.reading import Queue, list_queues
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peers
 from walferry.replication.source.session import Session
 
 # The owner of claimed queues in the 2.x layout. HBase takes it for a server, and its log cleaner keeps the WALs queued there.
@@ -109,12 +110,12 @@ def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer,
 
 def shippable_peers(session: Session, watch: Watch | None = None) -> frozenset[str]:
     """Return the ids of the managed peers that Walferry may ship as they are now."""
-    if watch is not None:
+    if watch is not None and session.source.peers_root is None:
         for peer_id in children(session.zk, session.nodes.peers, watch) or ():
             retried(session.zk, session.zk.exists, session.nodes.peer(peer_id), watch=watch)
             retried(session.zk, session.zk.exists, session.nodes.peer_state(peer_id), watch=watch)
     found = set()
-    for peer in read_peers(session.zk, session.nodes).peers:
+    for peer in read_peers(session).peers:
         with suppress(PeerError):
             check_shippable(peer)
             found.add(peer.id)

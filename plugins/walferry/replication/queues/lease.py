@@ -17,6 +17,7 @@ WAL in all queues of the peer only when the WAL is not there any more.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ from dataclasses import dataclass, replace
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
-from walferry.base.zk.client import NOT_AS_READ, Refusal, ZNode, children, expected, read, read_all
+from walferry.base.zk.client import NOT_AS_READ, Refusal, children, expected, read, read_all
 from walferry.base.zk.errors import Contention
 from walferry.base.zk.fenced_lock import CALLS, TOKEN, FencedLock, Guard, WriteOutcome
 from walferry.base.zk.records import delete_fenced
@@ -33,13 +34,14 @@ from walferry.base.zk.right import Right, spare_seconds
 from walferry.hbase.cluster import is_live
 from walferry.hbase.names import QueueId, WalName, as_wal_name, is_file_name, parse_queue_id, parse_wal_name
 from walferry.hbase.values import decode_position, encode_position
-from walferry.replication.peers.reading import disabled_guard, read_peer
 from walferry.replication.peers.settings import CALL_TIMEOUT
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
 from walferry.replication.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.replication.queues.finding import QueuePlace, find_wal, read_group
 from walferry.replication.queues.last_pushed import NO_IDS, IdUpdate, PushedIds
 from walferry.replication.queues.reading import Queue
+from walferry.replication.source.peer_state import disabled_guard, seconds_disabled
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 
 HBASE_CALL_SECONDS = 60.0  # the time limit of a RegionServer's call to a peer cluster, by default
@@ -67,7 +69,7 @@ def acquire(
 
     Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
     """
-    guard = disabled_guard(session.zk, session.nodes, peer_id)
+    guard = disabled_guard(session, peer_id)
     lock = lock_of(session, peer_id, group)
     before = lock.acquire(holder, **{CALLS: f"{calls_seconds:.1f}"})
     lock.quiet_at = (known or {}).get(before.get(TOKEN, ""), lock.quiet_at)
@@ -91,32 +93,30 @@ def lock_of(session: Session, peer_id: str, group: str) -> FencedLock:
 
 def await_settled(session: Session, peer_id: str, guard: Guard, lock: str) -> None:
     """Wait if the peer was disabled a moment ago. `lock` is the path of a lock just written: it shows ZooKeeper's clock."""
-    if guard.version == 0:
+    if guard.version == 0 and session.source.peers_root is None:
         return
-    state, clock = read(session.zk, guard.path), read(session.zk, lock)
-    if state is None or clock is None:
+    clock = read(session.zk, lock)
+    disabled = math.inf if clock is None else seconds_disabled(session, peer_id, clock)
+    if disabled == math.inf:
         return  # the peer was removed, or the lock is lost: each write reports it
-    pause = settling_seconds(state, clock, read_peer(session.zk, session.nodes, peer_id).config)
+    pause = settling_seconds(disabled, read_peer(session, peer_id).config)
     if pause > 0:
         log.info("peer %s: waiting %.0f s: %s", peer_id, pause, WHY_SETTLING)
         time.sleep(pause)
 
 
-def settling_seconds(state: ZNode, clock: ZNode, config: Mapping[str, str]) -> float:
-    """Return for how many seconds calls of RegionServers may still take effect at the cluster of a DISABLED peer.
+def settling_seconds(disabled: float, config: Mapping[str, str]) -> float:
+    """Return for how many seconds calls of RegionServers may still take effect at the cluster of a peer, `disabled` seconds after
+    it was DISABLED.
 
-    `clock` is any znode that was just written. HBase looks at the peer's state before each call, and a call under way goes on:
-    for HBASE_CALL_SECONDS, or for the timeout in the peer's configuration if that is longer (ReplicationSourceShipper of 2.x; in
-    1.x it is hbase.rpc.timeout), and then for as long as our own requests may take effect after their timeout (base/zk/right.py).
-
-    A state that was never set since the peer was added was always DISABLED, so no RegionServer ever shipped that peer.
+    HBase looks at the peer's state before each call, and a call under way goes on: for HBASE_CALL_SECONDS, or for the timeout in
+    the peer's configuration if that is longer (ReplicationSourceShipper of 2.x; in 1.x it is hbase.rpc.timeout), and then for as
+    long as our own requests may take effect after their timeout (base/zk/right.py).
     """
-    if state.stat.version == 0:
-        return 0.0
     text = config.get(CALL_TIMEOUT, "").strip()
     call = max(HBASE_CALL_SECONDS, int(text) / 1000 if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS else 0.0)
     whole = call + spare_seconds(call)
-    return min(whole, whole - float(clock.stat.mtime - state.stat.mtime) / 1000)
+    return min(whole, whole - disabled)
 
 
 class _NotThere(Exception):

@@ -42,9 +42,9 @@ from walferry.hbase.names import ServerName
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.admin import region_loads
 from walferry.replication.filters.rules import Families, PeerTables
-from walferry.replication.peers.reading import read_peers
 from walferry.replication.queues.rolling import ask_each
 from walferry.replication.source.agreement import is_hbase_1
+from walferry.replication.source.peers import read_peers
 from walferry.replication.source.session import Session
 
 CALLS_SECONDS = 10.0  # for all servers together; servers that do not answer are rolled
@@ -142,7 +142,7 @@ def wanted_tables(session: Session) -> MayWant:
     An unknown table may be wanted: it is new, or hidden from our user. Paused peers count: they want the edits later. Raises
     WalferryError.
     """
-    listing = read_peers(session.zk, session.nodes)
+    listing = read_peers(session)
     if listing.problems:
         raise listing.problems[0]
     choices = [PeerTables.of_peer(peer) for peer in listing.peers if peer.managed]

@@ -15,10 +15,11 @@ from walferry.base.zk.client import Watch, read, retried
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.records import decode, encode, update, wrong_record
 from walferry.base.zk.watcher import Watcher
-from walferry.replication.peers.reading import check_ours, read_peer
+from walferry.replication.peers.reading import check_ours
 from walferry.replication.queues.consistent import consistent
 from walferry.replication.queues.reading import closed_groups, list_queues, queued_groups
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, writing_session
 
 Timestamps = Mapping[str, int]  # by WAL group, in milliseconds as in WAL names
@@ -41,10 +42,10 @@ def find_new(
     a change. Raises PeerError if the peer must not be shipped, StorageError, ZNodeValueError, ConnectError.
     """
     nodes = session.nodes
-    if watch is not None:
+    if watch is not None and session.source.peers_root is None:
         retried(session.zk, session.zk.exists, nodes.peer(peer_id), watch=watch)
         retried(session.zk, session.zk.exists, nodes.peer_state(peer_id), watch=watch)
-    peer = read_peer(session.zk, nodes, peer_id)
+    peer = read_peer(session, peer_id)
     check_ours(peer)
     if peer.paused:
         return None

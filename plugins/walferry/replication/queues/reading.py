@@ -17,11 +17,12 @@ from typing import NamedTuple, overload
 
 from walferry.base.zk.client import Watch, ZNode, children, children_all, children_each, read_all
 from walferry.base.zk.errors import AnswerTooLong
-from walferry.hbase.cluster import check_layout, check_storage, live_servers
+from walferry.hbase.cluster import check_layout, live_servers
 from walferry.hbase.errors import PositionError
 from walferry.hbase.names import QueueId, WalName, as_wal_name, is_server_name, parse_queue_id, parse_wal_name
 from walferry.hbase.values import decode_position
 from walferry.replication.queues.consistent import looked_for
+from walferry.replication.source.peers import check_storage
 from walferry.replication.source.session import Session
 
 CVERSION = "cversion_"  # the prefix of the znodes that HBase creates and deletes in one multi when it claims a queue
@@ -130,7 +131,7 @@ def list_queues(
     when the connection is lost. Raises StorageError, QueuesMoving; and, unless `even_unread`, AnswerTooLong for a queue whose
     WALs cannot be listed.
     """
-    check_storage(session.zk, session.nodes)
+    check_storage(session)
     listing = looked_for(session, lambda: _listing(session, peer_id, watch, watch_wals, even_unread=even_unread), _both_listings)
     return _queues(listing, {}, _live(session, watch))
 
@@ -140,7 +141,7 @@ def see_queues(session: Session) -> SeenQueues:
 
     Names that make no sense become problems. Raises StorageError, QueuesMoving.
     """
-    check_storage(session.zk, session.nodes)
+    check_storage(session)
     odd: set[str] = set()  # `look` may be repeated
     listing = looked_for(session, lambda: _listing(session, None, on_odd=odd.add, even_unread=True), _both_listings)
     servers = children(session.zk, session.nodes.rs) or []
@@ -156,7 +157,7 @@ def read_queues(session: Session, peer_id: str, group: str | None = None) -> lis
 
     With `group`, only queues with WALs of this group are returned, and only these WALs. Raises StorageError, QueuesMoving.
     """
-    check_storage(session.zk, session.nodes)
+    check_storage(session)
 
     def look() -> tuple[_Listing, _Values]:
         all_queues = _listing(session, peer_id, even_unread=group is not None)

@@ -28,9 +28,10 @@ from walferry.hbase.files.space import Space, bytes_on_disk, space_at
 from walferry.hbase.files.store import OLD_WALS, WalStore
 from walferry.hbase.files.systems import FolderEntry, list_entries
 from walferry.hbase.names import is_server_name
-from walferry.replication.peers.reading import ENABLED, Peer, read_peers
+from walferry.replication.peers.reading import ENABLED, Peer
 from walferry.replication.queues.reading import CVERSION, Queue, list_queues
 from walferry.replication.source.agreement import master_peers
+from walferry.replication.source.peers import read_peers
 from walferry.replication.source.session import Session
 
 _WAL = re.compile(r"(.+)\.(\d+)(\.[0-9A-Za-z]+)?")  # AbstractFSWALProvider.WAL_FILE_NAME_PATTERN: the cleaner's pattern
@@ -292,4 +293,4 @@ def _peers(session: Session) -> Mapping[str, Peer]:
         known = master_peers(session)
     except MasterSilent:
         known = None
-    return known if known is not None else {peer.id: peer for peer in read_peers(session.zk, session.nodes).peers}
+    return known if known is not None else {peer.id: peer for peer in read_peers(session).peers}

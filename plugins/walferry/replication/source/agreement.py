@@ -1,20 +1,22 @@
-"""Checks that the active Master and ZooKeeper agree on the peers.
+"""Checks that the active Master and the storage of the peers agree: ZooKeeper, or files (`SourceCluster.peers_root`).
 
 HBase can keep its peers in the file system (hbase.replication.peer.storage.impl=filesystem). A cluster that was moved there by
 `hbase copyreppeers zookeeper filesystem` still has copies in ZooKeeper, but they are never updated: a peer that is DISABLED there
-may have been ENABLED long ago. Only the Master knows, so each step of a batch, a claim or a change of a peer asks it first.
+may have been ENABLED long ago. The copies in files of a cluster that was moved back are as old. Only the Master knows, so each
+step of a batch, a claim or a change of a peer asks it first.
 
 HBase 1 always keeps its peers in ZooKeeper, and its Master has no such call, so ZooKeeper is trusted there.
 
-A run may be told that the source has no active HMaster (`SourceCluster.master_absent`). Then ZooKeeper is trusted, too, unless
-there is an HMaster, or hbase.rootdir has the folder in which HBase keeps peers in files. Attempts look again every few seconds,
-and end when an HMaster comes.
+A run may be told that the source has no active HMaster (`SourceCluster.master_absent`). Then the storage is trusted, too, unless
+there is an HMaster, or hbase.rootdir has the folder in which HBase keeps peers in files and the connection does not name it.
+Attempts look again every few seconds, and end when an HMaster comes.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from typing import TypeVar
 
@@ -23,12 +25,14 @@ from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.cluster import release, zk_has
 from walferry.hbase.errors import ChangingPeer, ClusterError, MasterPresent, MasterSilent, MissingPeer, StalePeer, StorageError
+from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.systems import exists
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError
-from walferry.replication.peers.reading import Peer, as_peer, check_ours, check_shippable, read_peer
+from walferry.replication.peers.reading import Peer, as_peer, check_ours, check_shippable
 from walferry.replication.peers.settings import PeerSettings
+from walferry.replication.source.peers import place_of, read_peer
 from walferry.replication.source.session import Session
 
 T = TypeVar("T")
@@ -46,7 +50,7 @@ def check_peer(session: Session, peer_id: str, *, even_paused: bool = False) -> 
     With `even_paused` a peer that is paused is returned too.
     """
     try:
-        peer = read_peer(session.zk, session.nodes, peer_id)
+        peer = read_peer(session, peer_id)
     except MissingPeer:
         check_agreement(session, peer_id)  # the Master may know a peer that is not in ZooKeeper
         raise
@@ -81,18 +85,18 @@ def check_no_change(session: Session, peer: Peer) -> None:
 
 
 def check_agreement(session: Session, peer_id: str) -> None:
-    """Check that the Master and ZooKeeper agree on this peer. Raises StalePeer, or MasterSilent if it cannot be asked."""
+    """Check that the Master and the storage agree on this peer. Raises StalePeer, or MasterSilent if it cannot be asked."""
     for problem in disagreements(session, [peer_id]).values():
         raise problem
 
 
 def disagreements(session: Session, peer_ids: Collection[str], said: Mapping[str, Peer] | None = None) -> dict[str, StalePeer]:
-    """Return the peers that differ between the Master and ZooKeeper, or that only one of the two has. Asks for all in one call.
+    """Return the peers that differ between the Master and the storage, or that only one of the two has. Asks for all in one call.
 
-    `said` is a recent answer of the Master, which is asked again only if this answer differs from ZooKeeper. A peer whose znode
-    cannot be read is left out. Raises MasterSilent, ConnectError.
+    `said` is a recent answer of the Master, which is asked again only if this answer differs from the storage. A peer whose znode
+    or file cannot be read is left out. Raises MasterSilent, StoreError, ConnectError.
     """
-    found: dict[str, StalePeer] = {}
+    found: dict[str, str] = {}
     for number in range(TRIES if peer_ids else 0):
         if number:
             time.sleep(PAUSE_SECONDS)
@@ -100,25 +104,35 @@ def disagreements(session: Session, peer_ids: Collection[str], said: Mapping[str
         if known is None:
             return {}
         compared = {peer_id: _difference(session, peer_id, known.get(peer_id)) for peer_id in set(peer_ids)}
-        found = {peer_id: StalePeer(peer_id, what) for peer_id, what in compared.items() if what}
+        found = {peer_id: what for peer_id, what in compared.items() if what}
         if not found:
             break
-    return found
+    if not found:
+        return {}
+    in_files, elsewhere = session.source.peers_root is not None, None
+    with suppress(StoreError):
+        elsewhere = _unnamed_folder(session)
+    return {peer_id: StalePeer(peer_id, what, in_files=in_files, folder=elsewhere) for peer_id, what in found.items()}
+
+
+def _unnamed_folder(session: Session) -> str | None:
+    """Return the folder in which HBase would keep peers in files, if it exists and the connection does not name one."""
+    folder = f"{session.source.hbase_root.rstrip('/')}/{PEERS_FOLDER}"
+    return folder if session.source.peers_root is None and exists(folder) else None
 
 
 def check_master_absent(session: Session) -> None:
-    """Check what a run was told: that no HMaster is active, and so only ZooKeeper has the peers.
+    """Check what a run was told: that no HMaster is active, and so only the storage has the peers.
 
     Raises MasterPresent, StoreError.
     """
     if (why := why_master_counts(session)) is not None:
         raise why
-    folder = f"{session.source.hbase_root.rstrip('/')}/{PEERS_FOLDER}"
-    if exists(folder):
+    if (folder := _unnamed_folder(session)) is not None:
         raise MasterPresent(
             f"{folder} is there: the cluster may keep its peers in files (hbase.replication.peer.storage.impl=filesystem), and "
             "then those in ZooKeeper are out of date. Without an HMaster nothing says which of them count",
-            f"If the peers are in ZooKeeper, move {folder} away; otherwise start an HMaster",
+            f"If the peers are in ZooKeeper, move {folder} away; otherwise set peers_root in the connection's extra to it",
         )
 
 
@@ -178,17 +192,18 @@ def peer_of_master(peer: pb.ReplicationPeerDescription) -> Peer:
 
 
 def _difference(session: Session, peer_id: str, theirs: Peer | None) -> str | None:
-    """Describe how the Master and ZooKeeper disagree on the peer; None if they agree."""
+    """Describe how the Master and the storage disagree on the peer; None if they agree."""
+    place = place_of(session, peer_id)
     try:
-        ours = read_peer(session.zk, session.nodes, peer_id)
-    except (MissingPeer, StorageError):  # a ZooKeeper without peers may be right: only the Master knows
-        return None if theirs is None else f"the Master knows it ({theirs.state}), but there is no {session.nodes.peer(peer_id)}"
+        ours = read_peer(session, peer_id)
+    except (MissingPeer, StorageError):  # a storage without peers may be right: only the Master knows
+        return None if theirs is None else f"the Master knows it ({theirs.state}), but there is no {place}"
     except ZNodeValueError:
         return None
     if theirs is None:
-        return f"{session.nodes.peer(peer_id)} is there, but the Master does not know such a peer"
+        return f"{place} is there, but the Master does not know such a peer"
     differ = [field.name for field in fields(Peer) if field.compare and getattr(ours, field.name) != getattr(theirs, field.name)]
     if not differ:
         return None
-    state = f" ({theirs.state}, in ZooKeeper {ours.state})" if "state" in differ else ""
-    return f"the Master knows it with another {', '.join(differ)}{state} than {session.nodes.peer(peer_id)} has"
+    state = f" ({theirs.state}, there {ours.state})" if "state" in differ else ""
+    return f"the Master knows it with another {', '.join(differ)}{state} than {place} has"

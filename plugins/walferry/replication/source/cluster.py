@@ -81,6 +81,7 @@ class SourceCluster(Strict):
     key_names: tuple[str, ...] = ()  # aliases to try; none: KeyProvider's default
     replication_cluster_id: str | None = None  # hbase.replication.cluster.id; None: bulk loads cannot be shipped
     root_dir: str | None = None  # URL of hbase.rootdir, if it is not wal_root
+    peers_root: str | None = None  # URL of the folder of HBase's peers, if the source keeps them in files
     skip_bulk_loads: bool = False  # leave out the bulk loads that the source would replicate
     visibility_labels: str = VisibilityLabels.REFUSE
     replication: Mapping[str, str] = field(default_factory=dict, hash=False)  # HBase's settings, by their names
@@ -95,7 +96,7 @@ class SourceCluster(Strict):
         self._log_in_to_folders()
 
     def _log_in_to_folders(self) -> None:
-        for folder in (self.wal_root, self.root_dir, self.archive, self.quarantine):
+        for folder in (self.wal_root, self.root_dir, self.peers_root, self.archive, self.quarantine):
             if folder is not None:
                 log_in(folder, self.login.kerberos)
 

@@ -20,7 +20,7 @@ from walferry.hbase.errors import MissingPeer, PausedPeer
 from walferry.hbase.names import ServerName, parse_wal_name
 from walferry.load.copy_records import under_way
 from walferry.replication.locks import peer_lock as rights
-from walferry.replication.peers.reading import check_shippable, read_peer, read_peers
+from walferry.replication.peers.reading import check_shippable
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.queues import needed_rolls, rolling
 from walferry.replication.queues.dead_servers import recovered_queues
@@ -29,6 +29,7 @@ from walferry.replication.retention.unflushed import near_limit
 from walferry.replication.source.agreement import check_peer, disagreements, master_peers
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peer_logins import with_logins_of
+from walferry.replication.source.peers import read_peer, read_peers
 from walferry.replication.source.session import Session, open_session
 from walferry.runs.values import MAX_PROBLEMS, ChosenPeers, Planned, PlanProblem, RollReport
 from walferry.shipping import garbage_collection
@@ -49,7 +50,7 @@ def choose(source: SourceCluster, asked: str | None) -> ChosenPeers:
     and left out. The garbage of peers that are gone is deleted. Raises WalferryError.
     """
     with open_session(source) as session:
-        listing = read_peers(session.zk, session.nodes)
+        listing = read_peers(session)
         known = master_peers(session)
         garbage_collection.collect_garbage_of_gone_peers(session, known or {})
         for problem in listing.problems:
@@ -149,7 +150,7 @@ def for_job(source: SourceCluster, peer_id: str) -> SourceCluster:
     """
     with open_session(source, look_only=True) as session:
         try:
-            peers = [read_peer(session.zk, session.nodes, peer_id)]
+            peers = [read_peer(session, peer_id)]
         except MissingPeer:  # the job reports that
             peers = []
     return with_logins_of(source, peers)
@@ -161,14 +162,14 @@ def why_down(source: SourceCluster, peer_id: str) -> str | None:
     from walferry.replication.sinks.of_peer import why_down
 
     with open_session(source) as session:
-        peer = read_peer(session.zk, session.nodes, peer_id)
+        peer = read_peer(session, peer_id)
     return why_down(peer, source)
 
 
 def why_paused(source: SourceCluster, peer_id: str) -> str | None:
     """Return a text that says that the peer is paused; None if it is not, or if that cannot be found out."""
     with suppress(WalferryError), open_session(source) as session:
-        return str(PausedPeer(peer_id)) if read_peer(session.zk, session.nodes, peer_id).paused else None
+        return str(PausedPeer(peer_id)) if read_peer(session, peer_id).paused else None
     return None
 
 
@@ -229,14 +230,14 @@ def _check(session: Session, peer_id: str, chosen: ChosenPeers | None) -> None:
     if chosen is None or peer_id in chosen.refused or not 0 <= time.time() - chosen.at < MASTER_WORD_SECONDS:
         peer = check_peer(session, peer_id)
     else:
-        peer = read_peer(session.zk, session.nodes, peer_id)
+        peer = read_peer(session, peer_id)
         check_shippable(peer)
     PeerSettings.of(session.source.replication, peer)  # a job would refuse an unknown setting, too, but later
 
 
 def _is_mine(session: Session, peer_id: str, run: str) -> bool:
     try:
-        check_shippable(read_peer(session.zk, session.nodes, peer_id))
+        check_shippable(read_peer(session, peer_id))
     except WalferryError as error:  # the peer's plan reports it, too
         log.info("%s", error)
         return False

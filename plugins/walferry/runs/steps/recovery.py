@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from walferry.base.errors import WalferryError
-from walferry.base.zk.client import children
 from walferry.base.zk.errors import ConnectError, ZNodeValueError
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.errors import MissingPeer, PausedPeer, PeerError, UnmanagedPeer
 from walferry.hbase.names import ServerName, parse_queue_id
-from walferry.replication.peers.reading import check_shippable, read_peer, read_peers
+from walferry.replication.peers.reading import check_shippable
 from walferry.replication.queues.claims import claim as claims
 from walferry.replication.queues.claims.claim import delete_queue
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
@@ -28,6 +27,7 @@ from walferry.replication.queues.errors import LeaseHeld, LiveServer, NoTarget
 from walferry.replication.queues.lease import acquire
 from walferry.replication.source.agreement import disagreements
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import peer_ids, read_peer, read_peers
 from walferry.replication.source.session import Session, open_session
 from walferry.runs.input import InputError, pick_queues, pick_server, was_called
 from walferry.runs.reports import recovery as recovery_report
@@ -69,7 +69,7 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
         rest = sorted(wanted - set(dead))
         there = recovered_queues(session) if rest else ()
         others = {server: _why_left(session, [q for q in there if q.dead_server == server]) for server in rest}
-        notes = [f"Left out: {problem}" for problem in read_peers(session.zk, session.nodes).problems]
+        notes = [f"Left out: {problem}" for problem in read_peers(session).problems]
     servers = sorted(wanted & set(dead))
     for server, reasons in others.items():
         ours = [str(reason) for reason in reasons if not isinstance(reason, (UnmanagedPeer, MissingPeer, PausedPeer))]
@@ -86,7 +86,7 @@ def _why_left(session: Session, queues: Iterable[RecoveredQueue]) -> list[Walfer
     reasons: list[WalferryError] = []
     for peer_id in sorted({queue.peer_id for queue in queues}):
         try:
-            check_shippable(read_peer(session.zk, session.nodes, peer_id))
+            check_shippable(read_peer(session, peer_id))
         except WalferryError as error:
             reasons.append(error)
     return reasons
@@ -158,14 +158,14 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
         raise InputError("name the peer or the queue whose WALs are to be deleted unshipped; without a name nothing is")
     with open_session(source) as session:
         there = recovered_queues(session)
-        peers = children(session.zk, session.nodes.peers) or []
+        peers = peer_ids(session) or []
         live = {str(server) for server in live_servers(session.zk, session.nodes)}
         chosen = pick_queues(peer, ref, there, peers, live)
         # The Master may know peers that ZooKeeper does not know. Their queues are not orphans.
         refused: dict[str, WalferryError] = dict(disagreements(session, {queue.peer_id for queue in chosen}))
         for peer_id in {queue.peer_id for queue in chosen} & set(peers):
             try:
-                check_shippable(read_peer(session.zk, session.nodes, peer_id))
+                check_shippable(read_peer(session, peer_id))
             except (PeerError, ZNodeValueError) as error:
                 refused[peer_id] = error
     hard = [error for error in refused.values() if not isinstance(error, PausedPeer)]
@@ -390,7 +390,7 @@ def _plan_of_peer(
     try:
         if refused is not None:
             raise refused
-        check_shippable(read_peer(session.zk, session.nodes, peer_id))
+        check_shippable(read_peer(session, peer_id))
     except (PeerError, ZNodeValueError) as error:
         paused = isinstance(error, PausedPeer)
         return [_stuck(session, queue, str(error), paused=paused) for queue in queues], []

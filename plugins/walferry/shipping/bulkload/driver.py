@@ -41,10 +41,11 @@ from walferry.load.file_loader import Tries, clean, clean_folders, noted_folder
 from walferry.load.records import Load, LoadFolder, begin_load, forget, loads_of, note_done
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.peers.peer_tables import peer_tables
-from walferry.replication.peers.reading import Peer, read_peer
+from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.errors import LastWal, LeaseHeld, QueuesMoving
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.load_spread import spread_load
@@ -87,7 +88,7 @@ def load_backlog(jobs: Sequence[GroupJob], on: Backend, *, say: Tell = print, te
         groups = _taken(session, jobs, leases)
         if not groups:
             return Left((), jobs)
-        peer = read_peer(session.zk, session.nodes, peer_id)  # as it is once the leases are held
+        peer = read_peer(session, peer_id)  # as it is once the leases are held
         if peer.paused or peer.serial or under_way(session, peer_id):
             return Left((), jobs)  # shipping by requests leaves the peer alone too
         try:
@@ -197,7 +198,8 @@ class _Loading:
         record = begin_load(self.session, self.peer.id, self.job.run_id, [group.job.group for group in groups], holder)
         try:
             name, target = next(iter(targets.tables.items()))
-            note, planned = LoadFolder(self.session.zk, record, holder.peer_state), PlannedRegion(name, target.regions[0])
+            note = LoadFolder(self.session, self.peer.id, record, holder.peer_state)
+            planned = PlannedRegion(name, target.regions[0])
             if problem := why_not(note, self.peer_cluster, planned, self.job.source.hbase_root):
                 raise NotForFiles(f"the peer cluster takes no files: {problem}")
             job = self._load_job(holder, record, rules, targets, on, size)

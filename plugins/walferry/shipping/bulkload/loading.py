@@ -17,8 +17,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
-from kazoo.client import KazooClient
-
 from walferry.base.errors import WalferryError
 from walferry.base.records import Record, text_of
 from walferry.base.texts import one_line
@@ -39,8 +37,8 @@ from walferry.load.file_loader import FileLoader, Tries
 from walferry.load.numbered import StagedFile
 from walferry.load.records import LoadFolder
 from walferry.replication.peers.peer_tables import peer_tables
-from walferry.replication.peers.reading import read_peer
-from walferry.replication.source.session import open_session
+from walferry.replication.source.peers import read_peer
+from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.rows import MAX_ERROR_CHARS, Note, ShuffleRow, in_parts
 from walferry.shipping.bulkload.spilled_runs import HeldRuns
@@ -75,7 +73,7 @@ class RegionLoader:
     """Loads regions, one at a time, with connections of its own."""
 
     job: LoadJob
-    zk: KazooClient  # of the source
+    session: Session  # with the source
     peer_cluster: Tables
 
     def load(self, planned: PlannedRegion, runs: Runs) -> Loaded:
@@ -116,7 +114,7 @@ class RegionLoader:
 
         job, place = self.job, self.peer_cluster.place(planned.table.decode())
         loader = FileLoader(place, self.peer_cluster.login, job.source.hbase_root, str(job.rules.source_id))
-        return loader.load(target, LoadFolder(self.zk, job.record, job.peer_state), [writers], check_region)
+        return loader.load(target, LoadFolder(self.session, job.peer_id, job.record, job.peer_state), [writers], check_region)
 
     def _write(self, planned: PlannedRegion, number: int, runs: Sequence[RandomAccess], url: str) -> StagedFile:
         """Write a file of a family's cells, of which there is at least one."""
@@ -268,9 +266,9 @@ def _loaders(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[RegionLoade
     """Yield loaders that share a ZooKeeper session. Raises WalferryError."""
     with ExitStack() as stack:
         session = stack.enter_context(open_session(job.source))
-        peer = read_peer(session.zk, session.nodes, job.peer_id)
+        peer = read_peer(session, job.peer_id)
         loaders: queue.SimpleQueue[RegionLoader] = queue.SimpleQueue()
         for _ in range(count):
             peer_cluster = stack.enter_context(peer_tables(peer, job.source.login_to(peer)))
-            loaders.put(RegionLoader(job, session.zk, peer_cluster))
+            loaders.put(RegionLoader(job, session, peer_cluster))
         yield loaders

@@ -23,12 +23,14 @@ from walferry.base.zk.fenced_lock import FencedLock, Guard
 from walferry.hbase.cluster import check_layout, is_live
 from walferry.hbase.errors import PeerError
 from walferry.hbase.names import parse_queue_id
-from walferry.replication.peers.reading import check_shippable, disabled_guard, read_peer
+from walferry.replication.peers.reading import check_shippable
 from walferry.replication.queues.claims import classic as claim_classic
 from walferry.replication.queues.claims import multi as claim_multi
 from walferry.replication.queues.claims.steps import TRIES, Claimer, chunked, claim_hold, delete_if_empty, read_wals
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, shippable_peers
 from walferry.replication.queues.errors import LiveServer, QueuesMoving
+from walferry.replication.source.peer_state import disabled_guard
+from walferry.replication.source.peers import has_peer, read_peer
 from walferry.replication.source.session import Session
 
 log = logging.getLogger(__name__)
@@ -116,7 +118,7 @@ def _guarded(session: Session, server: str, refused: Mapping[str, PeerError]) ->
     guards = {}
     for queue_id in mine:
         try:
-            guards[queue_id] = disabled_guard(session.zk, session.nodes, parse_queue_id(queue_id).peer_id)
+            guards[queue_id] = disabled_guard(session, parse_queue_id(queue_id).peer_id)
         except PeerError as error:  # enabled or removed a moment ago
             log.warning("%s is left: %s", session.nodes.queue(server, queue_id), error)
     return guards
@@ -137,7 +139,7 @@ def _queues_under(
             if peer_id in refused:
                 raise refused[peer_id]
             if peer_id not in shippable:
-                check_shippable(read_peer(session.zk, session.nodes, peer_id))
+                check_shippable(read_peer(session, peer_id))
             mine.append(name)
         except (ValueError, PeerError, ZNodeValueError) as error:
             left.append(f"{session.nodes.queue(server, name)}: {error}")
@@ -147,7 +149,7 @@ def _queues_under(
 def _delete(session: Session, lock: FencedLock, path: str, peer_id: str) -> int:
     deleted = 0
     for _ in range(TRIES):
-        if read(session.zk, session.nodes.peer(peer_id)) is not None:
+        if has_peer(session, peer_id):
             raise PeerError(peer_id, f"it exists, so {path} is not deleted", "Drain the queue, or remove the peer first")
         names = children(session.zk, path)
         if names is None:
