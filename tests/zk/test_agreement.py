@@ -13,11 +13,12 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.peer_files import PeerFolders
 from tests.sessions import session_of
 from tests.unit.hbase.rpc.fake_server import FakeServer, answer, exception, hang_up
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed, wal
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.errors import ChangingPeer, MasterPresent, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
+from walferry.hbase.errors import ChangingPeer, EnabledPeer, MasterPresent, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
 from walferry.hbase.rpc.errors import remote_error
 from walferry.hbase.rpc.master import lacks_call
 from walferry.hbase.values import PBUF
@@ -113,6 +114,53 @@ def test_a_run_that_was_told_of_no_master_does_nothing_if_peers_may_be_in_files(
     session = session_of(zk, replace(source, master_absent=True, **{root: f"file://{tmp_path}/"}))
     with pytest.raises(MasterPresent, match=f"{tmp_path}/peers is there: the cluster may keep its peers in files"):
         check_peer(session, "p")
+
+
+def test_peers_in_files_count_for_a_run_that_was_told_of_no_master_if_the_connection_names_them(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster, tmp_path: Path
+) -> None:
+    files = PeerFolders(tmp_path / "peers")
+    files.add_peer("p", "ENABLED")
+    session = session_of(zk, replace(source, master_absent=True, wal_root=f"file://{tmp_path}", peers_root=files.url))
+    with pytest.raises(EnabledPeer):
+        check_peer(session, "p")
+    files.set_state("p", "DISABLED")
+    assert check_peer(session, "p").id == "p"
+
+
+def test_files_that_the_connection_does_not_name_are_named_where_zookeeper_s_copies_are_stale(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster, tmp_path: Path
+) -> None:
+    session = session_of(zk, replace(source, wal_root=f"file://{tmp_path}"))
+    with master(hbase, *[knows(peer(), peer("new"))] * 2 * agreement.TRIES):
+        for where in ("their folder", f"file://{tmp_path}/peers"):
+            with pytest.raises(StalePeer, match=r"^peer new: the Master knows it \(DISABLED\), but there is no /hbase") as stale:
+                check_agreement(session, "new")
+            assert str(stale.value).endswith(f"peers in files, set peers_root in the connection's extra to {where}")
+            PeerFolders(tmp_path / "peers").root.mkdir(exist_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "what"),
+    [
+        (peer(state="ENABLED"), r"another state \(ENABLED, in files DISABLED\) than file://.*/peers/p has"),
+        (peer(serial=True), "another serial than file://"),
+        (peer("another"), "file://.*/peers/p is there, but the Master does not know such a peer"),
+    ],
+    ids=["state", "config", "removed"],
+)
+def test_old_copies_in_files_are_found_out_too(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster, tmp_path: Path, theirs: pb.ReplicationPeerDescription, what: str
+) -> None:
+    """As after `hbase copyreppeers filesystem zookeeper`."""
+    files = PeerFolders(tmp_path / "peers")
+    files.add_peer("p")
+    session = session_of(zk, replace(source, peers_root=files.url))
+    match = f"{what}.*filesystem zookeeper`. If HBase keeps its peers in ZooKeeper, take peers_root out"
+    with master(hbase, *[knows(theirs)] * agreement.TRIES, knows(peer())):
+        with pytest.raises(StalePeer, match=match):
+            check_peer(session, "p")
+        assert check_peer(session, "p").id == "p"
 
 
 def is_doing(*procedures: tuple[str, Any]) -> Callable[[Any], bytes]:

@@ -46,6 +46,8 @@ _FIELDS: dict[str, tuple[str, str, dict[str, Any]]] = {
                       _TEXT),
     "walferry_root": ("Own root", "Walferry's own root in ZooKeeper; default /walferry", _TEXT),
     "root_dir": ("Root folder", "URL of hbase.rootdir, if it is not the WAL root", _TEXT),
+    "peers_root": ("Folder of peers",
+                   "URL of the folder of HBase's peers, if hbase.replication.peer.storage.impl is filesystem", _TEXT),
     "archive": ("Archive", "URL of a folder outside of the WAL root for copies of shipped WALs; empty: no copies", _TEXT),
     "archive_days": ("Days in the archive", "How many days copies stay there; default 30", {"type": ["number", "null"]}),
     "quarantine": ("Quarantine", "URL of a folder for broken WALs", _TEXT),

@@ -159,7 +159,10 @@ def _master(session: Session) -> Iterator[Finding]:
 def _folders(session: Session) -> str:
     session.store.check_root()
     source = session.source
-    if problem := missing_rights(needs_of(source.wal_root, archive=source.archive, quarantine=source.quarantine)):
+    folders = needs_of(
+        source.wal_root, archive=source.archive, quarantine=source.quarantine, peers_root=source.peers_root
+    )  # fmt: skip
+    if problem := missing_rights(folders):
         raise NoFileRight(problem)
     return f"{session.source.wal_root} can be read"
 
@@ -176,7 +179,8 @@ def _storage(session: Session) -> str:
     check_storage(session)
     for server in children(session.zk, session.nodes.queues) or ():
         check_layout(session.zk, session.nodes, server, children(session.zk, session.nodes.server_queues(server)) or ())
-    return f"queues are in ZooKeeper, with the layout {session.nodes.layout}"
+    peers = "" if session.source.peers_root is None else f"; peers are in files below {session.source.peers_root}"
+    return f"queues are in ZooKeeper, with the layout {session.nodes.layout}{peers}"
 
 
 def _dead_servers(session: Session) -> list[Finding]:

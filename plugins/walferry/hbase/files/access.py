@@ -28,12 +28,15 @@ class Need:
     why: str
 
 
-def needs_of(wal_root: str, *, archive: str | None = None, quarantine: str | None = None) -> list[Need]:
+def needs_of(
+    wal_root: str, *, archive: str | None = None, quarantine: str | None = None, peers_root: str | None = None
+) -> list[Need]:
     """List the needs of shipping in a source's folders (URLs)."""
     found = [
         Need(f"{wal_root}/{WALS}", READ, "to read WALs that are not archived yet"),
         Need(f"{wal_root}/{OLD_WALS}", READ, "to read archived WALs"),
     ]
+    found += [Need(peers_root, READ, "to read the peers")] if peers_root else []
     found += [Need(archive, WRITE, "to keep shipped WALs")] if archive else []
     return found + ([Need(quarantine, WRITE, "to put broken WALs aside")] if quarantine else [])
 

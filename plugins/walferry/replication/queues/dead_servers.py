@@ -19,7 +19,7 @@ from walferry.hbase.names import parse_queue_id, parse_wal_name
 from walferry.replication.peers.reading import check_shippable
 from walferry.replication.queues.reading import Queue, list_queues
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.peers import read_peers
+from walferry.replication.source.peers import look_again_seconds, read_peers
 from walferry.replication.source.session import Session
 
 # The owner of claimed queues in the 2.x layout. HBase takes it for a server, and its log cleaner keeps the WALs queued there.
@@ -175,8 +175,10 @@ class DeadServersStream(Watcher):
         return tuple(found) or None
 
     def _pause(self) -> float | None:
-        """Return the seconds until the next server is due; None if there is none."""
-        return max(0.0, min(notified.due for notified in self.notified.values()) - time.monotonic()) if self.notified else None
+        """Return the seconds until the next server is due, or peers in files are looked at; None if there is neither."""
+        now, again = time.monotonic(), look_again_seconds(self._source)
+        pauses = [max(0.0, notified.due - now) for notified in self.notified.values()] + ([] if again is None else [again])
+        return min(pauses, default=None)
 
 
 def _is_held(session: Session, dead: DeadServer) -> bool:

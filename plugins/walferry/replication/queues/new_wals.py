@@ -19,7 +19,7 @@ from walferry.replication.peers.reading import check_ours
 from walferry.replication.queues.consistent import consistent
 from walferry.replication.queues.reading import closed_groups, list_queues, queued_groups
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.peers import read_peer
+from walferry.replication.source.peers import look_again_seconds, read_peer
 from walferry.replication.source.session import Session, writing_session
 
 Timestamps = Mapping[str, int]  # by WAL group, in milliseconds as in WAL names
@@ -92,7 +92,10 @@ class NewWalsStream(Watcher):
         The stream waits through lost sessions and while the ensemble is away. Raises PeerError if the peer must not be shipped,
         StorageError, ZNodeValueError.
         """
-        return await self.first(lambda zk, watch: find_new(Session(self._source, zk), self.peer_id, self.key, beside, watch))
+        return await self.first(
+            lambda zk, watch: find_new(Session(self._source, zk), self.peer_id, self.key, beside, watch),
+            lambda: look_again_seconds(self._source),
+        )
 
     async def commit(self, newest: Timestamps) -> bool:
         """Let the cursor cover `newest`; returns whether that moved the cursor. Raises ConnectError, WalferryError."""

@@ -205,5 +205,6 @@ def _difference(session: Session, peer_id: str, theirs: Peer | None) -> str | No
     differ = [field.name for field in fields(Peer) if field.compare and getattr(ours, field.name) != getattr(theirs, field.name)]
     if not differ:
         return None
-    state = f" ({theirs.state}, there {ours.state})" if "state" in differ else ""
+    where = "in ZooKeeper" if session.source.peers_root is None else "in files"
+    state = f" ({theirs.state}, {where} {ours.state})" if "state" in differ else ""
     return f"the Master knows it with another {', '.join(differ)}{state} than {place} has"

@@ -8,12 +8,15 @@ The connection is of type hbase_source, which pip's package registers (walferry.
                    "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine",
                    "archive": "s3a://bucket/walferry-archive", "archive_days": 30,
                    "replication_cluster_id": "east", "root_dir": "hdfs://nn:8020/hbase", "skip_bulk_loads": false,
+                   "peers_root": "hdfs://nn:8020/hbase/peers",
                    "visibility_labels": "refuse", "replication.source.ratio": 0.2,
                    "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
 
 replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled: see
 replication/sinks/hbase/bulk_loads.py. visibility_labels decides about cells with visibility labels: see
 replication/filters/visibility.py.
+
+peers_root is for a source with hbase.replication.peer.storage.impl=filesystem: see replication/source/peer_state.py.
 
 archive is a folder to which shipped WALs are copied before they leave their queues, and archive_days says how long the copies are
 kept: see replication/retention/archive.py.
@@ -52,6 +55,8 @@ WAL_SCHEMES = ("file", "hdfs", "viewfs")
 _FOLDERS = {
     "wal_root": "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'",
     "root_dir": "the URL of hbase.rootdir, e.g. 'hdfs://nn:8020/hbase'",
+    "peers_root": "the URL of the folder with the source's peers, <hbase.rootdir>/peers if HBase is not told otherwise, e.g. "
+    "'hdfs://nn:8020/hbase/peers'; leave it out if they are in ZooKeeper",
     "archive": "the URL of a folder outside of wal_root for shipped WALs, e.g. 's3a://bucket/walferry-archive'",
     "quarantine": "the URL of a folder for broken WALs, e.g. 'hdfs://nn:8020/walferry-quarantine'",
 }
@@ -134,6 +139,16 @@ def _wal_root(where: str, field: str, url: Any) -> str:
             f"{where}: extra's wal_root is {_shown(folder)}; on {scheme}:// Walferry cannot find out whether the length of a WAL "
             "that its server never closed is final, and could lose its last edits. It reads WALs on file://, hdfs:// and "
             "viewfs://: if they lie on HDFS, give the URL of its NameNode or name service"
+        )
+    return folder
+
+
+def _peers_root(where: str, field: str, url: Any) -> str:
+    folder = _folder(where, field, url)
+    if (scheme := urlsplit(folder).scheme) not in WAL_SCHEMES:
+        raise SourceError(
+            f"{where}: extra's {field} is {_shown(folder)}; on {scheme}:// times may be too coarse to show that a peer was "
+            "enabled and disabled again. Walferry reads peers on file://, hdfs:// and viewfs://"
         )
     return folder
 
@@ -260,6 +275,7 @@ _READERS: Mapping[str, _Read] = {
     "key_names": _key_names,
     "replication_cluster_id": _replication_cluster_id,
     "root_dir": _folder,
+    "peers_root": _peers_root,
     "skip_bulk_loads": _flag,
     "visibility_labels": _one_of(VisibilityLabels),
 }

@@ -1,6 +1,6 @@
 """Reads the source's peers: from ZooKeeper, or from files if the source keeps them there (`SourceCluster.peers_root`).
 
-ZooKeeper reports changes of its znodes. Nothing reports a change of a file: who waits for one looks again from time to time.
+ZooKeeper reports changes of its znodes. Nothing reports a change of a file, so streams look again every LOOK_AGAIN_SECONDS.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from walferry.hbase.cluster import check_queues
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.peer_files import ids_in, peer_folder, read_peer_files
 from walferry.replication.peers.reading import Peer, peer_of, peer_of_files
+from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
+
+LOOK_AGAIN_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,11 @@ def check_storage(session: Session) -> None:
     Raises StorageError.
     """
     check_queues(session.zk, session.nodes, peers_in_files=session.source.peers_root is not None)
+
+
+def look_again_seconds(source: SourceCluster) -> float | None:
+    """Return after how many seconds a change of a peer is looked for; None if ZooKeeper reports it."""
+    return None if source.peers_root is None else LOOK_AGAIN_SECONDS
 
 
 def place_of(session: Session, peer_id: str) -> str:

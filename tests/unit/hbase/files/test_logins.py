@@ -70,6 +70,7 @@ def test_a_cluster_s_folders_have_its_login_also_where_it_comes_from_json_or_a_p
         quorum="zk:2181",
         wal_root="hdfs://nn/wal",
         root_dir="hdfs://nn/root",
+        peers_root="hdfs://nn/peers",
         archive="hdfs://far/archive",
         login=Login(kerberos=EAST),
     )
@@ -77,4 +78,6 @@ def test_a_cluster_s_folders_have_its_login_also_where_it_comes_from_json_or_a_p
     for again in (lambda: SourceCluster.from_json(text), lambda: pickle.loads(pickled)):
         logins._logins.clear()
         again()
-        assert {login_at(url) for url in ("hdfs://nn/wal/WALs", "hdfs://nn/root/data", "hdfs://far/archive/x")} == {EAST}
+        assert {
+            login_at(url) for url in ("hdfs://nn/wal/WALs", "hdfs://nn/root/data", "hdfs://nn/peers/p", "hdfs://far/archive/x")
+        } == {EAST}

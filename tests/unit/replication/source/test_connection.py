@@ -83,6 +83,8 @@ def test_cells_with_labels_are_refused_unless_it_says_otherwise(policy):
         ("zk1", 2181, {**EXTRA, "replication_cluster_id": ""}, "replication_cluster_id is ''"),
         ("zk1", 2181, {**EXTRA, "root_dir": "/hbase"}, "root_dir is '/hbase'; it must be the URL of hbase.rootdir"),
         ("zk1", 2181, {**EXTRA, "root_dir": "s3://user:pass@bucket/hbase"}, "root_dir holds a password"),
+        ("zk1", 2181, {**EXTRA, "peers_root": "/hbase/peers"}, "peers_root is '/hbase/peers'; it must be the URL of the folder"),
+        ("zk1", 2181, {**EXTRA, "peers_root": "s3a://bucket/peers"}, "on s3a:// times may be too coarse"),
         ("zk1", 2181, {**EXTRA, "archive": "hdfs://nn:8020/hbase/oldWALs"}, "lies in wal_root, where HBase looks"),
         ("zk1", 2181, {"wal_root": "hdfs:///hbase", "archive": "hdfs://nn:8020/hbase/x"}, "lies in wal_root, where HBase looks"),
         ("zk1", 2181, {"wal_root": "hdfs://nn/hbase", "archive": "hdfs:///hbase/x"}, "lies in wal_root, where HBase looks"),
@@ -102,7 +104,7 @@ def test_an_error_names_the_connection_and_the_field(host, port, extra, field):
 @pytest.mark.parametrize(
     "url", ["hdfs://u:hunter2@nn", "s3://u:hunter2@b", "hdfs://u:hunter2@nn:99999/h", "hdfs://u:hunter2@[nn/h"]
 )
-@pytest.mark.parametrize("field", ["wal_root", "quarantine", "archive", "root_dir"])
+@pytest.mark.parametrize("field", ["wal_root", "quarantine", "archive", "root_dir", "peers_root"])
 def test_a_password_in_a_url_is_not_repeated_whatever_else_is_wrong_with_it(field, url):
     with pytest.raises(SourceError, match=field) as e:
         from_connection("zk1", None, {**EXTRA, field: url}, "prod")
@@ -195,6 +197,13 @@ def test_folders_without_wals_may_lie_on_other_file_systems():
     extra = {**EXTRA, "quarantine": "s3a://bucket/broken", "root_dir": "webhdfs://nn:9870/hbase"}
     source = from_connection("zk1", 2181, extra)
     assert (source.quarantine, source.root_dir) == ("s3a://bucket/broken", "webhdfs://nn:9870/hbase")
+
+
+def test_the_folder_of_the_peers_is_kept_without_its_last_slash():
+    assert from_connection("zk1", 2181, EXTRA).peers_root is None
+    source = from_connection("zk1", 2181, {**EXTRA, "peers_root": "hdfs://nn:8020/hbase/peers/"})
+    assert source.peers_root == "hdfs://nn:8020/hbase/peers"
+    assert SourceCluster.from_json(source.to_json()) == source
 
 
 def test_the_connection_allows_what_the_store_can_ask():
