@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -250,6 +250,8 @@ def failover(
             for table in (LOAD, BULK):
                 client.create_table(table, {"f": GLOBAL}, even_splits(REGIONS))
         peer, at = "2", source_of(cluster.address)
+        if conf.get("hbase.replication.peer.storage.impl") == "filesystem":
+            at = replace(at, peers_root=f"{at.wal_root}/peers")
         source.add_managed_peer(peer, peer_cluster.address.cluster_key)
         with connected(at.quorum) as zk, QueueWatch(at, peer) as watch:
             load = source.start_load(LOAD)

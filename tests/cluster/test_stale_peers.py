@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +98,21 @@ def test_no_batch_ships_peers_that_were_moved_to_the_file_system(moved: Moved, t
     done = run(moved.at, "enabled", "run", tmp_path)
     assert done.code == 1
     assert "nothing is shipped: peer enabled: the Master knows it with another state" in done.output
+
+
+def test_old_copies_in_zookeeper_do_not_matter_once_the_connection_names_the_files(moved: Moved) -> None:
+    folder = f"{moved.at.wal_root}/peers"
+    with pytest.raises(PeerError, match=f"set peers_root in the connection's extra to {folder}$"):
+        batch.plan(moved.at, "added", "run")
+    at = replace(moved.at, peers_root=folder)
+    chosen = batch.choose(at, None)
+    assert (set(chosen.peers), chosen.refused) == ({"enabled", "added"}, [])
+    with pytest.raises(PeerError, match="it is ENABLED, so its RegionServers ship it themselves"):
+        batch.plan(at, "enabled", "run", chosen=chosen)
+    with pytest.raises(PeerError, match="it does not exist"):
+        batch.plan(at, "removed", "run", chosen=chosen)
+    assert "removed" not in {peer.id for peer in moved.client.list_peers()}
+    batch.plan(at, "added", "run", chosen=chosen)
 
 
 def test_nor_are_they_taken_over_handed_back_or_removed(moved: Moved) -> None:
