@@ -20,19 +20,21 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.peer_files import PeerFolders
 from tests.zk.copy_records import writing
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, prefixed, wal
+from walferry.admin.diagnosis.source import check
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk import watcher
 from walferry.base.zk.client import ZNode
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.base.zk.records import decode
-from walferry.hbase.errors import EnabledPeer, MissingPeer, PeerFileError, PeerNotUnderstood, StorageError
+from walferry.hbase.errors import EnabledPeer, MissingPeer, PeerError, PeerFileError, PeerNotUnderstood, StorageError
+from walferry.hbase.files.errors import StoreError
 from walferry.hbase.values import encode_position
 from walferry.load.errors import LoadOvertaken, Overtaken
 from walferry.load.records import LoadFolder, begin_load, loads_of
 from walferry.observe.status.view import view
 from walferry.replication.peers.reading import check_shippable
-from walferry.replication.queues.claims import claim as claiming
-from walferry.replication.queues.claims.claim import claim
-from walferry.replication.queues.dead_servers import DeadServersStream, find_dead, shippable_peers
+from walferry.replication.queues.claims.claim import claim, delete_queue
+from walferry.replication.queues.dead_servers import DeadServersStream, find_dead, recovered_queues, shippable_peers
 from walferry.replication.queues.errors import WalGone
 from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source import peer_state, peers
@@ -169,6 +171,21 @@ def test_a_damaged_file_is_a_problem_of_its_peer_alone(session: Session, files: 
     assert str(problem) in seen.problems
 
 
+def test_a_view_without_the_folder_s_file_system_shows_the_queues_all_the_same(
+    session: Session, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise all queues would count as those of peers that are gone."""
+
+    def away(*_: object) -> None:
+        raise StoreError("hdfs://nn/hbase/peers: no answer within 120 s")
+
+    hbase.add_wal(SERVER, "p", wal(1))
+    monkeypatch.setattr(peers, "ids_in", away)
+    seen = view(session)
+    assert (seen.peers, len(seen.queues or ())) == (None, 1)
+    assert seen.problems == ("hdfs://nn/hbase/peers: no answer within 120 s",)
+
+
 @pytest.mark.parametrize("peer_id", ["..", "../p", "a/b", ""])
 def test_no_id_leads_out_of_the_folder(session: Session, files: PeerFolders, peer_id: str) -> None:
     with pytest.raises(MissingPeer, match="no peer can have such an id"):
@@ -210,6 +227,7 @@ def test_who_looks_first_ends_the_period_for_all_holders(
     hbase.add_wal(SERVER, "p", wal(1))
     lease = acquire(session, "p", GROUP, "run")
     leases.append(lease)
+    lease.register_position(wal(1), 50)
     enable_and_disable(files)
     lease.register_position(wal(1), 100)
     disabled_guard(Session(session.source, new_client()), "p")
@@ -268,6 +286,8 @@ def test_no_edit_is_lost_however_the_last_writes_of_a_holder_and_a_regionserver_
     theirs = [("set", 20), ("set", 60), ("remove", 60)]
     lease = acquire(session, "p", GROUP, "run")
     leases.append(lease)
+    hbase.add_wal(SERVER, "p", wal(0))
+    lease.register_position(wal(0), 1)
     files.set_state("p", "ENABLED")
     names = []
     for places in combinations(range(6), 3):
@@ -311,11 +331,10 @@ def _as_regionserver(hbase: HBaseZNodes, path: str, what: str, offset: int) -> b
     return True
 
 
-@pytest.mark.usefixtures("looks_each_time")
 def test_a_queue_is_not_claimed_once_its_peer_is_enabled(
     session: Session, hbase: HBaseZNodes, files: PeerFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The peer is enabled after the last check, right before the queue is moved."""
+    """The peer is enabled after the last check, right before the queue is moved. Each queue's first write looks once more."""
     for number in (1, 2):
         hbase.add_wal(DEAD, "p", wal(number, DEAD))
     real = FencedLock.write
@@ -329,18 +348,26 @@ def test_a_queue_is_not_claimed_once_its_peer_is_enabled(
     assert claim(session, DEAD, "run", "run").moved == 0
     assert len(hbase.children(hbase.nodes.queue(DEAD, "p"))) == 2
     monkeypatch.undo()
-    monkeypatch.setattr(peer_state, "LOOK_SECONDS", 0.0)
     files.set_state("p", "DISABLED")
     assert claim(session, DEAD, "run", "run").moved == 1
 
 
-def test_an_orphan_is_one_of_a_peer_that_has_no_files(session: Session, hbase: HBaseZNodes, files: PeerFolders) -> None:
+def test_an_orphan_is_a_queue_of_a_peer_that_has_no_files(session: Session, hbase: HBaseZNodes) -> None:
     hbase.add_peer("gone")
     for peer_id in ("p", "gone"):
         hbase.add_wal(DEAD, peer_id, wal(1, DEAD))
-    seen = claiming._queues_under(session, DEAD, shippable_peers(session), {})
-    assert seen[0] == ("p",)
-    assert "peer gone: it does not exist" in seen[1][0]
+    gone, mine = (recovered_queues(session, peer_id)[0] for peer_id in ("gone", "p"))
+    with pytest.raises(PeerError, match=r"^peer p: it exists, so .* is not deleted"):
+        delete_queue(session, mine, "test")
+    assert delete_queue(session, gone, "test") == 1
+    assert hbase.children(hbase.nodes.queue_server(DEAD)) == ["p"]
+
+
+def test_a_check_says_whether_the_folder_is_there(source: SourceCluster) -> None:
+    wrong = replace(source, peers_root=f"{source.peers_root}-wrong")
+    found = [next(each.text for each in check(at) if each.kind == "replication") for at in (source, wrong)]
+    assert found[0].endswith(f"; peers are in files below {source.peers_root}")
+    assert found[1].startswith(f"there is no {wrong.peers_root}: check peers_root")
 
 
 def test_a_new_period_settles_before_work_begins(session: Session, hbase: HBaseZNodes, files: PeerFolders) -> None:
@@ -430,7 +457,9 @@ def test_the_garbage_of_a_peer_without_files_is_deleted(session: Session, hbase:
 def test_a_stream_sees_a_peer_that_is_disabled_without_a_watch(
     session: Session, hbase: HBaseZNodes, files: PeerFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One of its looks fails, because the file system does not answer."""
     monkeypatch.setattr(peers, "LOOK_AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(watcher, "RECONNECT_SECONDS", 0.1)
     files.set_state("p", "ENABLED")
     hbase.add_wal(DEAD, "p", wal(1, DEAD))
     looks = 0
@@ -439,6 +468,8 @@ def test_a_stream_sees_a_peer_that_is_disabled_without_a_watch(
     def counted(self: DeadServersStream, *args: object) -> object:
         nonlocal looks
         looks += 1
+        if looks == 2:
+            raise StoreError("hdfs://nn/hbase/peers: no answer within 120 s")
         if looks == 3:
             files.set_state("p", "DISABLED")
         return real(self, *args)  # type: ignore[arg-type]

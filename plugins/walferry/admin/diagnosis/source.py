@@ -25,7 +25,7 @@ from walferry.base.zk.client import CONNECT_TIMEOUT_SECONDS, children, connected
 from walferry.base.zk.errors import ForeignRoot, NoAccess, known
 from walferry.hbase.cluster import check_layout, cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.errors import MasterSilent
+from walferry.hbase.errors import MasterSilent, StorageError
 from walferry.hbase.files.access import missing_rights, needs_of
 from walferry.hbase.files.errors import NoFileRight
 from walferry.hbase.names import ServerName, is_server_name
@@ -179,7 +179,11 @@ def _storage(session: Session) -> str:
     check_storage(session)
     for server in children(session.zk, session.nodes.queues) or ():
         check_layout(session.zk, session.nodes, server, children(session.zk, session.nodes.server_queues(server)) or ())
-    peers = "" if session.source.peers_root is None else f"; peers are in files below {session.source.peers_root}"
+    root, peers = session.source.peers_root, ""
+    if root is not None:
+        if peer_ids(session) is None:
+            raise StorageError(f"there is no {root}: check peers_root, unless the cluster has never had a peer")
+        peers = f"; peers are in files below {root}"
     return f"queues are in ZooKeeper, with the layout {session.nodes.layout}{peers}"
 
 

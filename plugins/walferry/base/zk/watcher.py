@@ -13,6 +13,7 @@ from typing import Self, TypeVar
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, WatchedEvent
 
+from walferry.base.errors import WalferryError
 from walferry.base.security.login import Login
 from walferry.base.zk.client import Watch, connect, disconnect
 from walferry.base.zk.errors import ConnectError, Contention
@@ -29,6 +30,8 @@ Look = Callable[[KazooClient, Watch], T | None]
 
 class Watcher:
     """One session with an ensemble. Use `async with`, or call `close` in the end, so that no session or thread is left."""
+
+    waits_through: tuple[type[WalferryError], ...] = (ConnectError, Contention)  # errors of a look that the next one may not have
 
     def __init__(self, quorum: str, login: Login) -> None:
         self._quorum = quorum
@@ -47,13 +50,14 @@ class Watcher:
         """Call `look` until it finds something, and return its finding. Each change that its watches report causes another call.
 
         After each call, `pause()` returns the seconds until `look` is called even without a change (None: only after a change).
-        If the session is lost or the ensemble is away, this waits for it. Raises LoginRefused, and the errors of `look`.
+        If the session is lost or the ensemble is away, this waits for it. Raises LoginRefused, and the errors of `look` that are
+        not among `waits_through`.
         """
         while True:
             self._changed.clear()
             try:
                 found = await asyncio.to_thread(lambda: look(self._client(), self._on_watch))
-            except (ConnectError, Contention) as error:
+            except self.waits_through as error:
                 if not error.retry_helps:
                     raise
                 log.warning("%s; trying again", error)

@@ -19,7 +19,7 @@ from walferry.base.zk.acls import check_root
 from walferry.base.zk.client import ZNode, children, children_all, read_all
 from walferry.base.zk.errors import ForeignRoot, NoAccess, ZNodeValueError
 from walferry.base.zk.fenced_lock import record_of
-from walferry.hbase.errors import ClusterError, MissingPeer
+from walferry.hbase.errors import ClusterError
 from walferry.hbase.layout import quoted
 from walferry.hbase.names import is_server_name
 from walferry.master.znodes import RegionInTransition, decode_region, decoded
@@ -28,7 +28,7 @@ from walferry.replication.peers.reading import Peer, peer_of
 from walferry.replication.queues.errors import QueuesMoving
 from walferry.replication.queues.needed_rolls import read_rolls
 from walferry.replication.queues.reading import Queue, groups, see_queues
-from walferry.replication.source.peers import peer_ids, read_peer
+from walferry.replication.source.peers import peer_ids, read_peers
 from walferry.replication.source.session import Session, owners_of
 
 MAX_PROBLEMS = 200
@@ -112,11 +112,11 @@ def _queues(session: Session, problems: list[str]) -> tuple[tuple[str, ...] | No
 
 def _peers(session: Session, problems: list[str]) -> dict[str, Peer | None] | None:
     nodes = session.nodes
-    ids = peer_ids(session)
+    if session.source.peers_root is not None:
+        return _peers_in_files(session, problems)
+    ids = children(session.zk, nodes.peers)
     if ids is None:
         return None
-    if session.source.peers_root is not None:
-        return _peers_in_files(session, ids, problems)
     paths = [(nodes.peer(peer_id), nodes.peer_state(peer_id)) for peer_id in ids]
     znodes = iter(read_all(session.zk, [path for pair in paths for path in pair]))
     below = children_all(session.zk, [path for path, _ in paths])
@@ -134,17 +134,16 @@ def _peers(session: Session, problems: list[str]) -> dict[str, Peer | None] | No
     return peers
 
 
-def _peers_in_files(session: Session, ids: Collection[str], problems: list[str]) -> dict[str, Peer | None]:
-    peers: dict[str, Peer | None] = {}
-    for peer_id in ids:
-        try:
-            peers[peer_id] = read_peer(session, peer_id)
-        except MissingPeer:
-            continue  # removed since the listing, or not a peer
-        except WalferryError as error:
-            peers[peer_id] = None
-            problems.append(str(error))
-    return peers
+def _peers_in_files(session: Session, problems: list[str]) -> dict[str, Peer | None] | None:
+    try:
+        if peer_ids(session) is None:
+            return None
+        listing = read_peers(session)
+    except WalferryError as error:
+        problems.append(str(error))
+        return None
+    problems += map(str, listing.problems)
+    return {peer.id: peer for peer in listing.peers} | dict.fromkeys(listing.unreadable)
 
 
 def _leases(session: Session, wanted: Collection[Group]) -> dict[Group, Holder]:

@@ -1,6 +1,6 @@
 """Replication peers: their records in HBase, and how Walferry ships them.
 
 settings        all settings of a peer: names, defaults, units and checks
-reading         peers as HBase keeps them, and whether they may be shipped
+reading         peers, assembled from what HBase keeps of them, and whether they may be shipped
 peer_tables     the tables of a peer's cluster
 """

@@ -15,6 +15,7 @@ from walferry.base.zk.client import Watch, children, retried
 from walferry.base.zk.fenced_lock import is_held
 from walferry.base.zk.watcher import Watcher
 from walferry.hbase.errors import PeerError
+from walferry.hbase.files.errors import StoreError
 from walferry.hbase.names import parse_queue_id, parse_wal_name
 from walferry.replication.peers.reading import check_shippable
 from walferry.replication.queues.reading import Queue, list_queues
@@ -138,6 +139,8 @@ class DeadServersStream(Watcher):
     the loss of its own session for a death. It announces a server again, after ever longer pauses, while no run claims or drains
     the server's queues: the run that the first announcement started may have failed.
     """
+
+    waits_through = (*Watcher.waits_through, StoreError)  # of peers in files
 
     def __init__(self, source: SourceCluster, notified: Mapping[str, ServersNotified] | None = None) -> None:
         super().__init__(source.quorum, source.login)

@@ -15,6 +15,7 @@ from walferry.base.zk.client import Watch, read, retried
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.records import decode, encode, update, wrong_record
 from walferry.base.zk.watcher import Watcher
+from walferry.hbase.files.errors import StoreError
 from walferry.replication.peers.reading import check_ours
 from walferry.replication.queues.consistent import consistent
 from walferry.replication.queues.reading import closed_groups, list_queues, queued_groups
@@ -79,6 +80,8 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
 
 class NewWalsStream(Watcher):
     """Announces new closed WALs of one peer for one mark. Use `async with`, or `close` it: it has a session and a thread."""
+
+    waits_through = (*Watcher.waits_through, StoreError)  # of peers in files
 
     def __init__(self, source: SourceCluster, peer_id: str, key: str) -> None:
         super().__init__(source.quorum, source.login)

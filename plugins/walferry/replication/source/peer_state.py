@@ -7,8 +7,9 @@ enabled. With peers in files it is the version of a znode of our own,
 
 HBase deletes the file `disabled` to enable a peer, and creates it anew to disable the peer: the file's time names the period.
 Whoever looks at the file writes the znode if it differs, so the version grows, and every other holder's next write is refused. A
-guard looks before a write, unless it has looked within LOOK_SECONDS. So a write may still pass for about that time after the peer
-was enabled, when the Master has made RegionServers ship. It loses nothing: docs/peers.md says what it may do.
+guard looks before its first write, and before a later one unless it has looked within LOOK_SECONDS. So a write may still pass for
+about that time after the peer was enabled, when the Master has made RegionServers ship. It loses nothing: docs/peers.md says what
+it may do.
 
 The znode also stands for the life of a peer in files. Our records from before its last change count as those of another peer:
 it may have been enabled, or removed and added again.
@@ -146,13 +147,13 @@ def _disabled(session: Session, peer_id: str) -> ZNode:
 
 
 class _Looks:
-    """Looks at a peer's state, at most every LOOK_SECONDS. May be called from any thread."""
+    """Looks at a peer's state, the first time and then at most every LOOK_SECONDS. May be called from any thread."""
 
     def __init__(self, session: Session, peer_id: str) -> None:
         self._session = session
         self._peer_id = peer_id
         self._lock = threading.Lock()
-        self._last = time.monotonic()
+        self._last = -math.inf
 
     def __call__(self) -> None:
         with self._lock:

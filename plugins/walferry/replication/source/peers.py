@@ -5,6 +5,7 @@ ZooKeeper reports changes of its znodes. Nothing reports a change of a file, so 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from walferry.base.errors import WalferryError
@@ -22,10 +23,15 @@ LOOK_AGAIN_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class PeerListing:
-    """The peers that could be read, and the problems with the others."""
+    """The peers that could be read, and why the others could not."""
 
     peers: tuple[Peer, ...]
-    problems: tuple[WalferryError, ...]
+    unreadable: Mapping[str, ZNodeValueError]  # by id
+
+    @property
+    def problems(self) -> tuple[WalferryError, ...]:
+        """Why the other peers could not be read."""
+        return tuple(self.unreadable.values())
 
 
 def read_peer(session: Session, peer_id: str) -> Peer:
@@ -47,15 +53,15 @@ def read_peers(session: Session) -> PeerListing:
     if not ids:
         check_storage(session)
     peers: list[Peer] = []
-    problems: list[WalferryError] = []
+    unreadable: dict[str, ZNodeValueError] = {}
     for peer_id in ids or ():
         try:
             peers.append(read_peer(session, peer_id))
         except MissingPeer:
             continue  # removed after the listing
         except ZNodeValueError as error:
-            problems.append(error)
-    return PeerListing(tuple(peers), tuple(problems))
+            unreadable[peer_id] = error
+    return PeerListing(tuple(peers), unreadable)
 
 
 def successor(session: Session, peer: Peer) -> Peer | None:

@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from walferry.base.errors import WalferryError
-from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import is_held, read_record
 from walferry.engine.summary import GroupSummary
 from walferry.hbase.errors import MissingPeer, PausedPeer
@@ -55,8 +54,7 @@ def choose(source: SourceCluster, asked: str | None) -> ChosenPeers:
         garbage_collection.collect_garbage_of_gone_peers(session, known or {})
         for problem in listing.problems:
             log.error("left out: %s", problem)
-        unreadable = {problem.znode.rpartition("/")[2] for problem in listing.problems if isinstance(problem, ZNodeValueError)}
-        managed = {peer.id for peer in (*listing.peers, *(known or {}).values()) if peer.managed} - unreadable
+        managed = {peer.id for peer in (*listing.peers, *(known or {}).values()) if peer.managed} - set(listing.unreadable)
         peers = [asked] if asked else sorted(managed)
         refused = disagreements(session, peers, known) if known is not None else {}
         return ChosenPeers(peers, sorted(refused), time.time())
