@@ -1,4 +1,10 @@
-"""Parses cluster keys, by which peers name their peer clusters. This module imports no ZooKeeper client."""
+"""Parses cluster keys, by which peers name their peer clusters. This module imports no ZooKeeper client.
+
+    key = quorum ":" port ":" parent                                  (ZKConfig.transformClusterKey)
+    key = "hbase+zk://" host [":" port] { "," host [":" port] } parent    HBase 2.7 and 3 (ZKConnectionRegistryURIFactory)
+
+HBase also knows "hbase+rpc://", which names Masters instead of ZooKeeper. Walferry needs the peer cluster's ZooKeeper.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,12 @@ JAVA_BLANKS = "".join(map(chr, range(33)))  # the characters that Java's String.
 _HOST = re.compile(r"[^:,\s/?#@\[\]\x00-\x1f]+(?::(\d{1,5}))?")
 _ZNODE_PARENT = re.compile(r"/.*[^/]")
 MAX_CLUSTER_KEY_CHARS = 4000
-_CLUSTER_KEY_FORM = "it should be hbase.zookeeper.quorum:hbase.zookeeper.property.clientPort:zookeeper.znode.parent"
+DEFAULT_PORT = 2181
+_URI = re.compile(r"hbase\+zk://(?P<hosts>[^/?#]*)(?P<parent>/[^:?#]*)", re.IGNORECASE)
+_CLUSTER_KEY_FORM = (
+    "it should be hbase+zk://host:port,…/parent, or hbase.zookeeper.quorum:hbase.zookeeper.property.clientPort:"
+    "zookeeper.znode.parent"
+)
 
 
 @dataclass(frozen=True)
@@ -30,8 +41,11 @@ class ClusterKey:
 
 
 def parse_cluster_key(text: str) -> ClusterKey:
-    """Parse `quorum:port:parent`; the quorum's hosts may have ports (ZKConfig.transformClusterKey). Raises ValueError."""
-    head, _, parent = text.rpartition(":")
+    """Parse `quorum:port:parent`, whose hosts may have ports, or the URI `hbase+zk://hosts/parent`. Raises ValueError."""
+    if len(text) <= MAX_CLUSTER_KEY_CHARS and (uri := _URI.fullmatch(text)):
+        head, _, parent = f"{uri['hosts']}:{DEFAULT_PORT}", "", uri["parent"]
+    else:
+        head, _, parent = text.rpartition(":")
     quorum, _, port = head.rpartition(":")
     hosts = _hosts(quorum)
     named = [host for host in hosts if (match := _HOST.fullmatch(host)) and 0 < int(match[1] or 1) < 65536]

@@ -226,7 +226,7 @@ def test_the_source_s_connection_names_connections_by_cluster_key() -> None:
     [
         ("peer_cluster", "peer_clusters is not an object of connections by cluster keys"),
         (["peer_cluster"], "peer_clusters is not an object"),
-        ({"zk1": "peer_cluster"}, "peer_clusters: cluster key 'zk1': it should be hbase.zookeeper.quorum"),
+        ({"zk1": "peer_cluster"}, "peer_clusters: cluster key 'zk1': it should be hbase"),
         ({KEY: ""}, f"peer_clusters has no connection's id for {KEY}"),
         ({KEY: 5}, f"peer_clusters has no connection's id for {KEY}"),
     ],
