@@ -18,12 +18,12 @@ from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
 from tests.zk.one_cell import edits_of_one_cell
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.engine.summary import GroupSummary, Status
+from walferry.hbase.files.listing import WalFile, WalPlace
 from walferry.hbase.names import ServerName, parse_wal_name
 from walferry.replay import shipment
 from walferry.replay.files import GroupFiles
 from walferry.replay.interval import Interval
 from walferry.replay.job import ReplayJob
-from walferry.replay.listing import WalFile, WalPlace
 from walferry.replay.order import Stages
 from walferry.replay.shipment import ship_group
 from walferry.replication.peers.reading import check_shippable

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from walferry.hbase.files.listing import WalFile, WalPlace
 from walferry.hbase.names import ServerName
 from walferry.replay.holes import SKEW_MS, Hole, holes_of, may_follow_others
 from walferry.replay.interval import Interval
-from walferry.replay.listing import WalFile, WalPlace
 
 SLACK_MS = 300_000  # a RegionServer gives up an entry that HDFS does not take by then (hbase.regionserver.wal.sync.timeout)
 OPEN_SLACK_MS = 10_000  # an open WAL begun later than this after the interval is not waited for: HDFS rarely hangs

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from walferry.base.errors import WalferryError
+from walferry.hbase.files.listing import WalFile, WalPlace
 from walferry.replay.interval import Interval, moment
-from walferry.replay.listing import WalFile, WalPlace
 
 NOWHERE = "a queue names it, but its file is in none of WALs, oldWALs and the archive"
 SKEW_MS = 30_000  # clocks may differ by this: HBase's own limit (hbase.master.maxclockskew)

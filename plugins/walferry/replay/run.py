@@ -13,6 +13,7 @@ from walferry.base.texts import visible
 from walferry.engine.summary import MAX_NAME_CHARS, GroupSummary, Status, digest_with
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.files.errors import StoreError
+from walferry.hbase.files.listing import WalFile
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalError, WalKeyError
 from walferry.load.copy_records import check_copied, copied_before
@@ -21,7 +22,7 @@ from walferry.replay.files import FoundWals, GroupFiles, around, found_of
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, moment
 from walferry.replay.job import ReplayJob, check_tables, narrowed, peer_cluster_id_of
-from walferry.replay.listing import WalFile, all_wals
+from walferry.replay.listing import all_wals
 from walferry.replay.order import Stages, digest_of_names, stages_of
 from walferry.replay.scan import Scanned, Stay, TableCount, scan_wal
 from walferry.replay.shipment import QUEUE_ID, ship_group

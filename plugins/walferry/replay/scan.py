@@ -12,12 +12,12 @@ import numpy as np
 
 from walferry.base.records import Record
 from walferry.hbase.files.closedness import WalMissing
+from walferry.hbase.files.listing import WalFile
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
 from walferry.hbase.wal.wal_batches import UnwrapKey, WalBatch
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval, only
-from walferry.replay.listing import WalFile
 from walferry.replication.filters.entry_filter import KeptEdits, filter_batch, table_name
 from walferry.replication.filters.rules import FilterRules, Reason
 from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, seconds_to_close

@@ -17,6 +17,7 @@ from walferry.engine.counters import Counters
 from walferry.engine.feed import Commit, Feed
 from walferry.engine.in_flight import WalOffset
 from walferry.engine.summary import GroupSummary, Status, digest_with
+from walferry.hbase.files.listing import WalFile
 from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.load.copy_records import check_copied, copied_before, under_way
 from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
@@ -24,7 +25,6 @@ from walferry.replay.files import GroupFiles
 from walferry.replay.group_lock import GroupLock
 from walferry.replay.interval import only
 from walferry.replay.job import HFilesGone, ReplayJob, narrowed
-from walferry.replay.listing import WalFile
 from walferry.replay.order import Stages
 from walferry.replay.scan import batches_of
 from walferry.replication.filters.rules import FilterRules

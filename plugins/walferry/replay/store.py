@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from walferry.hbase.crypto.provider import KeyProvider
+from walferry.hbase.files.listing import WalFile
 from walferry.hbase.files.store import WalLocation, WalStore
 from walferry.hbase.files.systems import file_size
 from walferry.hbase.names import WalName
 from walferry.hbase.wal.cells import META_FAMILY, split_cells
 from walferry.hbase.wal.reader import read_wal_batches
-from walferry.replay.listing import WalFile
 from walferry.replication.retention.archive import WalArchive
 from walferry.replication.source.cluster import SourceCluster
 

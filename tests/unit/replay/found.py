@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from walferry.hbase.files.listing import WalFile, WalPlace
 from walferry.hbase.names import ServerName, parse_wal_name
 from walferry.replay.files import FoundWals, around, found_of
 from walferry.replay.interval import Interval
-from walferry.replay.listing import WalFile, WalPlace
 
 MINUTE = 60_000
 HOUR = Interval(600 * MINUTE, 660 * MINUTE)

@@ -39,7 +39,7 @@ def after(folder: Path, move: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
             move[0].rename(move[1])
         return entries
 
-    monkeypatch.setattr(listing, "list_entries", list_and_move)
+    monkeypatch.setattr("walferry.hbase.files.listing.list_entries", list_and_move)
 
 
 def test_a_folder_that_the_master_renames_to_split_it_is_listed_under_its_new_name(

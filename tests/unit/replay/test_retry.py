@@ -12,10 +12,10 @@ import pytest
 from tests.threads_backend import Threads
 from tests.unit.replay.wal_batches import stay
 from walferry.engine.summary import GroupSummary, Status
+from walferry.hbase.files.listing import WalFile, WalPlace
 from walferry.hbase.names import parse_wal_name
 from walferry.replay import run, shipment
 from walferry.replay.files import GroupFiles
-from walferry.replay.listing import WalFile, WalPlace
 from walferry.replay.scan import Scanned, Stay
 
 REGION = 7

@@ -14,13 +14,13 @@ import pytest
 
 from tests.unit.hbase.wal.encoder import PUT, Cell, Entry, encode_wal, entry
 from tests.unit.replay.wal_batches import stay
+from walferry.hbase.files.listing import WalFile, WalPlace
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.wal.errors import WalTruncatedError
 from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replay.holes import IntervalGone
 from walferry.replay.interval import Interval
-from walferry.replay.listing import WalFile, WalPlace
 from walferry.replay.scan import IntervalScan, Scanned, Stay, TableCount, scan_wal
 from walferry.replay.store import StoreWithArchive, begins_with_opening
 from walferry.replication.filters.rules import FilterRules, Reason

@@ -1,15 +1,42 @@
-"""Finds many WALs at once. It lists each folder that may contain some of them once, and keeps only the wanted WALs."""
+"""Finds many WALs at once, and lists all of a cluster. Each folder is listed once.
+
+A WAL moves from WALs to oldWALs. The folders are listed in this order, so no WAL is missed if it moves meanwhile.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 
 from walferry.hbase.files.errors import NoFileRight
 from walferry.hbase.files.store import OLD_WALS, SPLITTING, WALS, WalLocation, WalStore
-from walferry.hbase.files.systems import list_folder
-from walferry.hbase.names import WalName
+from walferry.hbase.files.systems import FolderEntry, list_entries, list_folder
+from walferry.hbase.names import WalName, as_wal_name, is_server_name
 
 SINGLY = 50  # up to this many WALs are looked for one by one, because oldWALs may contain a million others
+
+
+class WalPlace(IntEnum):
+    """Where a WAL was found. If it was found twice, the larger place counts. An archived copy counts less than any other file."""
+
+    NOWHERE = 0  # a queue names it, but its file was not found
+    ARCHIVE = 1
+    SERVER = 2  # in the folder of its server, which may still write to it
+    SPLITTING = 3  # in the folder of a dead server, which the Master is splitting
+    OLD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WalFile:
+    """A WAL's file as it was listed."""
+
+    name: WalName
+    url: str
+    size: int  # bytes, as far as they are known
+    modified: int | None  # when it was closed or copied, in ms since the epoch; None: not known
+    place: WalPlace
+
 
 _Wanted = Mapping[str, tuple[WalName, Sequence[str]]]  # by file name: the WAL, and the servers whose folders may contain it
 
@@ -65,3 +92,46 @@ def _in_folder(store: WalStore, folder: str, wanted: _Wanted) -> dict[str, WalLo
 
 def _may_lie_at(server: str, wal: WalName, dead_servers: Sequence[str]) -> bool:
     return server in dead_servers or (wal.server is not None and server == str(wal.server))
+
+
+def stored_wals(store: WalStore) -> Iterator[WalFile]:
+    """Yield all WALs below the store's root except hbase:meta's, some of them twice. Raises StoreError, WrongRoot."""
+    store.check_root()
+    for folder in list_entries(f"{store.root}/{WALS}"):
+        if folder.is_folder:
+            yield from _of_server(f"{store.root}/{WALS}/{folder.name.removesuffix(SPLITTING)}", folder.name.endswith(SPLITTING))
+    archived = list_entries(f"{store.root}/{OLD_WALS}")
+    yield from _files_in(f"{store.root}/{OLD_WALS}", archived, WalPlace.OLD)
+    for folder in archived:
+        if folder.is_folder and is_server_name(folder.name):
+            url = f"{store.root}/{OLD_WALS}/{folder.name}"
+            yield from _files_in(url, list_entries(url), WalPlace.OLD)
+
+
+def names_of_server(store: WalStore, server: str) -> list[WalName]:
+    """Return the WALs in the folder of a live server. Raises StoreError."""
+    return [file.name for file in _of_server(f"{store.root}/{WALS}/{server}", splitting=False)]
+
+
+def _of_server(url: str, splitting: bool) -> Iterator[WalFile]:
+    if not splitting and (entries := list_entries(url)):
+        yield from _files_in(url, entries, WalPlace.SERVER)
+        return
+    # The Master may have renamed the folder since it was listed.
+    yield from _files_in(f"{url}{SPLITTING}", list_entries(f"{url}{SPLITTING}"), WalPlace.SPLITTING)
+
+
+def _files_in(url: str, entries: list[FolderEntry], place: WalPlace) -> Iterator[WalFile]:
+    for entry in entries:
+        if entry.is_folder:
+            continue
+        name = as_wal_name(entry.name)
+        if name is not None and not name.is_meta:
+            # An open file's time means nothing: HDFS sets it when the file is closed.
+            modified = None if place is WalPlace.SERVER else milliseconds(entry.modified)
+            yield WalFile(name, f"{url}/{entry.name}", entry.size, modified, place)
+
+
+def milliseconds(seconds: float | None) -> int | None:
+    """Return a time in ms since the epoch."""
+    return None if seconds is None else int(seconds * 1000)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from walferry.hbase.files.listing import WalFile
 from walferry.hbase.names import parse_wal_name
 from walferry.replay.files import FoundWals
 from walferry.replay.interval import Interval
-from walferry.replay.listing import WalFile
 from walferry.replication.queues.rolling import Rolled
 from walferry.runs.steps import replay
 
