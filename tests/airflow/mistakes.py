@@ -199,7 +199,7 @@ def _(site: Site) -> str:
 provokes("There is no such peer")(run_with(peer="q", roll=False))
 
 
-@provokes("The source runs HBase 3")
+@provokes("The source runs HBase 3, and its connection does not say so")
 def _(site: Site) -> str:
     site.connect()
     be_of(site.hbase, "3.0.0")

@@ -15,7 +15,7 @@ from tests.cluster.walferry_runs import queues, ship
 from walferry.engine.summary import Status
 from walferry.hbase.cluster import live_servers
 from walferry.replication.queues import needed_rolls, rolling
-from walferry.replication.queues.reading import groups
+from walferry.replication.queues.queue import groups
 from walferry.replication.source.session import open_session
 from walferry.runs.steps import batch
 

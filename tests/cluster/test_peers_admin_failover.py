@@ -13,7 +13,8 @@ from walferry.admin.creating import create
 from walferry.admin.handing_back import begin_hand_back, finish_hand_back
 from walferry.admin.peers import PeerAdmin, Refused, peer_admin
 from walferry.admin.removing import remove
-from walferry.replication.queues.reading import Queue, read_queues
+from walferry.replication.queues.queue import Queue
+from walferry.replication.queues.reading import read_queues
 
 ROWS = 2000
 CLAIM_TIMEOUT_SECONDS = 240

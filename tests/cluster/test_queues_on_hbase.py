@@ -21,7 +21,8 @@ from walferry.replication.queues.errors import LastWal
 from walferry.replication.queues.finding import find_wal
 from walferry.replication.queues.lease import acquire
 from walferry.replication.queues.new_wals import NewWalsStream
-from walferry.replication.queues.reading import Queue, groups, read_queues
+from walferry.replication.queues.queue import Queue, groups
+from walferry.replication.queues.reading import read_queues
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peers import read_peer
 

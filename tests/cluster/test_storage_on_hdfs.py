@@ -36,7 +36,7 @@ from walferry.hbase.layout import quoted
 from walferry.hbase.names import WalName, parse_wal_name
 from walferry.hbase.wal.header import EMPTY_TRAILER
 from walferry.replication.queues.dead_servers import RecoveredQueue
-from walferry.replication.queues.reading import QueuedWal
+from walferry.replication.queues.queue import QueuedWal
 from walferry.replication.retention.archive import WalArchive, expire
 from walferry.replication.retention.limits import OldWalLimits
 from walferry.replication.retention.survey import Fate, OldWal, forecast

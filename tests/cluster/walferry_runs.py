@@ -26,7 +26,8 @@ from walferry.hbase.names import WalName, parse_wal_name
 from walferry.load.records import forget_finished
 from walferry.replication.peers.settings import REQUEST_SINKS, PeerSettings, SinkKind
 from walferry.replication.queues import rolling
-from walferry.replication.queues.reading import Queue, read_queues
+from walferry.replication.queues.queue import Queue
+from walferry.replication.queues.reading import read_queues
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
 from walferry.shipping.bulkload.driver import load_backlog

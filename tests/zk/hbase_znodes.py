@@ -16,11 +16,12 @@ from kazoo.protocol.serialization import Connect
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import CALL_TIMEOUT_SECONDS
-from walferry.hbase.layout import ZNodes
+from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.hbase.names import parse_queue_id
 from walferry.hbase.values import PBUF, encode_position
 
 SERVER = "rs-1.example.org,16020,1700000000001"
+LAYOUTS = [layout for layout in QueueLayout if layout is not QueueLayout.TABLE]  # of queues in ZooKeeper
 DEAD = "rs-2.example.org,16020,1700000000002"
 OTHER = "rs-3.example.org,16020,1700000000003"
 CLOSE_SESSION = -11  # ZooDefs.OpCode.closeSession

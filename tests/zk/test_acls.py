@@ -16,7 +16,7 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Permissions, make_acl
 
 from tests.zk.claim_cluster import ClaimCluster
-from tests.zk.hbase_znodes import DEAD, SERVER, wal
+from tests.zk.hbase_znodes import DEAD, LAYOUTS, SERVER, wal
 from tests.zk.load_notes import note_folder
 from tests.zk.secured_fixtures import HBASE, STRANGER, WALFERRY, Secured
 from walferry.base.protos import hbase_pb2 as pb
@@ -141,7 +141,7 @@ def check_closed(hbase_zk: KazooClient, secured: Secured, paths: list[str]) -> N
                         change(path)
 
 
-@pytest.mark.parametrize("layout", list(QueueLayout))
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_hbase_can_delete_all_that_a_peer_s_life_leaves_and_a_stranger_can_change_nothing(
     secured: Secured, hbase_zk: KazooClient, owner: Login, layout: QueueLayout
 ) -> None:

@@ -18,7 +18,20 @@ from tests.sessions import session_of
 from tests.unit.hbase.rpc.fake_server import FakeServer, answer, exception, hang_up
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed, wal
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.hbase.errors import ChangingPeer, EnabledPeer, MasterPresent, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
+from walferry.hbase.errors import (
+    ChangingPeer,
+    EnabledPeer,
+    MasterPresent,
+    MasterSilent,
+    MissingPeer,
+    PeerError,
+    PeerNotUnderstood,
+    QueuesMigrating,
+    StalePeer,
+    StorageError,
+    UnmanagedPeer,
+)
+from walferry.hbase.layout import QueueLayout
 from walferry.hbase.rpc.errors import remote_error
 from walferry.hbase.rpc.master import lacks_call
 from walferry.hbase.values import PBUF
@@ -169,6 +182,75 @@ def is_doing(*procedures: tuple[str, Any]) -> Callable[[Any], bytes]:
     return lambda request: answer(request, pb.GetProceduresResponse(procedure=found).SerializeToString())
 
 
+def peer_of_hbase_3(**fields: Any) -> pb.ReplicationPeerDescription:
+    found = peer(**fields)
+    found.syncReplicationState.state = pb.SyncReplicationState.NONE
+    return found
+
+
+def is_migrating(*states: int) -> Callable[[Any], bytes]:
+    """The Master's migration of queues has gone through these states."""
+    data = pb.StateMachineProcedureData(state=states).SerializeToString()
+    message = pb.Any(type_url="type.googleapis.com/hbase.pb.StateMachineProcedureData", value=data)
+    name = "org.apache.hadoop.hbase.master.replication.MigrateReplicationQueueFromZkToTableProcedure"
+    found = pb.Procedure(class_name=name, state=pb.Procedure.WAITING_TIMEOUT, state_message=[message])
+    return lambda request: answer(request, pb.GetProceduresResponse(procedure=[found]).SerializeToString())
+
+
+def test_a_master_of_hbase_3_has_moved_the_queues_away_from_zookeeper(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster
+) -> None:
+    refused = pytest.raises(StorageError, match=r"HMaster runs HBase 3\. .* Set queue_layout in the connection's extra to 3\.x")
+    with master(hbase, knows(peer_of_hbase_3())), refused:
+        check_peer(session_of(zk, source), "p")
+
+
+def test_a_table_of_queues_counts_once_the_master_has_filled_it(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster
+) -> None:
+    session = session_of(zk, replace(source, queue_layout=QueueLayout.TABLE))
+    known = knows(peer_of_hbase_3())
+    with master(
+        hbase, known, is_migrating(), known, is_migrating(1, 2, 3, 4), known, is_migrating(1, 2, 3, 4, 5), known, is_doing()
+    ):
+        for _ in range(2):
+            with pytest.raises(QueuesMigrating, match="has not moved all queues") as raised:
+                check_peer(session, "p")
+            assert raised.value.retry_helps
+        assert check_peer(session, "p").id == "p", "what RegionServers of HBase 2 still queue in ZooKeeper does not count"
+        assert check_peer(session, "p").id == "p"
+
+
+def test_a_serial_peer_of_hbase_3_is_refused_by_name(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
+    config = pb.ReplicationPeer(clusterkey="127.0.0.1:2181:/peer_cluster", replicate_all=True, serial=True)
+    config.configuration.add(name="walferry.managed", value="true")
+    zk.set(hbase.nodes.peer("p"), prefixed(PBUF + config.SerializeToString()))
+    session = session_of(zk, replace(source, queue_layout=QueueLayout.TABLE))
+    with pytest.raises(PeerError, match=r"peer p: it is serial, and its last pushed ids are in a table of HBase 3"):
+        check_peer(session, "p")
+
+
+@pytest.mark.parametrize("name", ["sync-rep-state", "new-sync-rep-state"])
+def test_states_of_synchronous_replication_are_read_and_only_none_is_shipped(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster, name: str
+) -> None:
+    path, states = f"{hbase.nodes.peer('p')}/{name}", pb.SyncReplicationState
+    zk.create(path, prefixed(PBUF + states(state=states.NONE).SerializeToString()))
+    with master(hbase, knows(peer())):
+        assert check_peer(session_of(zk, source), "p").id == "p"
+    zk.set(path, prefixed(PBUF + states(state=states.ACTIVE).SerializeToString()))
+    with pytest.raises(PeerNotUnderstood, match=f"a state of synchronous replication in {path}"):
+        check_peer(session_of(zk, source), "p")
+
+
+def test_a_peer_with_a_remote_wal_dir_is_refused_by_name(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
+    config = pb.ReplicationPeer(clusterkey="127.0.0.1:2181:/peer_cluster", replicate_all=True, remoteWALDir="hdfs://nn/remote")
+    config.configuration.add(name="walferry.managed", value="true")
+    zk.set(hbase.nodes.peer("p"), prefixed(PBUF + config.SerializeToString()))
+    with pytest.raises(PeerNotUnderstood, match=r"it has a remoteWALDir \(synchronous replication\)"):
+        check_peer(session_of(zk, source), "p")
+
+
 OVER, WAITING = pb.Procedure.SUCCESS, pb.Procedure.WAITING
 SERIAL = Peer("p", "zk:2181:/hbase", "DISABLED", {}, serial=True)
 
@@ -181,7 +263,7 @@ def test_a_serial_peer_waits_until_the_master_has_finished_changes_of_peers(
         check_no_change(session_of(zk, source), replace(SERIAL, serial=False))
         assert server.requests == []
         check_no_change(session_of(zk, source), SERIAL)
-        with pytest.raises(ChangingPeer, match=r"^peer p: it is serial, and the HMaster has not finished") as changing:
+        with pytest.raises(ChangingPeer, match=r"^peer p: the HMaster has not finished") as changing:
             check_no_change(session_of(zk, source), SERIAL)
     assert changing.value.retry_helps
 

@@ -9,13 +9,12 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster
-from tests.zk.hbase_znodes import DEAD, OTHER, wal
-from walferry.hbase.layout import QueueLayout
+from tests.zk.hbase_znodes import DEAD, LAYOUTS, OTHER, wal
 from walferry.replication.queues.reading import read_queues
 from walferry.shipping.candidates import candidates
 
 
-@pytest.fixture(params=list(QueueLayout))
+@pytest.fixture(params=LAYOUTS)
 def at(request: pytest.FixtureRequest, new_client: Callable[[], KazooClient]) -> ClaimCluster:
     return ClaimCluster(new_client(), request.param)
 

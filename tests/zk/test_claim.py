@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 from tests.claimed import unclaimed
 from tests.sessions import session_of
 from tests.zk.claim_cluster import OLDER, ClaimCluster, Cluster, claimed, cluster, once
-from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, prefixed, wal
+from tests.zk.hbase_znodes import DEAD, LAYOUTS, OTHER, SERVER, prefixed, wal
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import Watch, children
 from walferry.base.zk.fenced_lock import FencedLock
@@ -26,7 +26,6 @@ from walferry.replication.queues.errors import ClaimHeld, LiveServer, NoTarget
 
 __all__ = ["cluster"]  # a fixture
 
-LAYOUTS = list(QueueLayout)
 CLASSIC = [QueueLayout.CLASSIC, QueueLayout.CLASSIC_PEERS]
 
 

@@ -14,14 +14,13 @@ from kazoo.client import KazooClient
 from tests.claimed import ClaimedQueues, claim_and_find
 from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster, Killed, Killer
-from tests.zk.hbase_znodes import DEAD, OTHER, expire
+from tests.zk.hbase_znodes import DEAD, LAYOUTS, OTHER, expire
 from walferry.base.zk.fenced_lock import is_held
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import strip_client_prefix
 from walferry.replication.queues.claims import steps
 from walferry.replication.queues.errors import ClaimHeld
 
-LAYOUTS = list(QueueLayout)
 MULTIS = {"a queue a multi": steps.MAX_MULTI_BYTES, "a WAL a multi": 1}
 # The two classic layouts differ in paths only.
 CASES = [

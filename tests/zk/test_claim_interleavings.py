@@ -19,7 +19,7 @@ from tests.claimed import unclaimed
 from tests.sessions import session_of
 from tests.zk.claim_cluster import PEERS, ClaimCluster, Killed
 from tests.zk.fixtures import SESSION_TIMEOUT_SECONDS
-from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, expire, prefixed, wal
+from tests.zk.hbase_znodes import DEAD, LAYOUTS, OTHER, SERVER, expire, prefixed, wal
 from tests.zk.stepped import Stepped
 from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.layout import QueueLayout, ZNodes
@@ -254,6 +254,6 @@ def test_no_interleaving_of_claims_loses_a_wal_or_leaves_it_in_two_queues(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("layout", list(QueueLayout))
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_interleaving_of_very_many_claims_does(layout: QueueLayout, claiming: Callable[[QueueLayout, int, int], None]) -> None:
     claiming(layout, 300, 60)

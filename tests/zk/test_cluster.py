@@ -4,7 +4,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import OTHER, SERVER, HBaseZNodes, prefixed, wal
+from tests.zk.hbase_znodes import LAYOUTS, OTHER, SERVER, HBaseZNodes, prefixed, wal
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import cluster_id, live_servers, master
@@ -53,8 +53,8 @@ def as_it_lies(zk: KazooClient, nodes: ZNodes) -> None:
         zk.create(nodes.lock(SERVER))
 
 
-@pytest.mark.parametrize("actual", list(QueueLayout))
-@pytest.mark.parametrize("reported", list(QueueLayout))
+@pytest.mark.parametrize("actual", LAYOUTS)
+@pytest.mark.parametrize("reported", LAYOUTS)
 def test_queues_that_lie_in_another_layout_than_was_told_are_refused(
     zk: KazooClient, hbase: HBaseZNodes, actual: QueueLayout, reported: QueueLayout
 ) -> None:

@@ -10,12 +10,11 @@ from kazoo.client import KazooClient
 from tests.claimed import unclaimed
 from tests.sessions import session_of
 from tests.zk.claim_cluster import OLDER, ClaimCluster
-from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
-from walferry.hbase.layout import QueueLayout
+from tests.zk.hbase_znodes import DEAD, LAYOUTS, OTHER, SERVER, wal
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, find_dead, recovered_queues
 
 
-@pytest.fixture(params=list(QueueLayout))
+@pytest.fixture(params=LAYOUTS)
 def at(request: pytest.FixtureRequest, new_client: Callable[[], KazooClient]) -> ClaimCluster:
     return ClaimCluster(new_client(), request.param)
 

@@ -11,11 +11,10 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.hbase.layout import QueueLayout, ZNodes
-from walferry.replication.queues import finding
-from walferry.replication.queues import lease as leases
+from walferry.replication.queues import finding, znode_writes
 from walferry.replication.queues.errors import LastWal
-from walferry.replication.queues.finding import QueuePlace
 from walferry.replication.queues.lease import acquire
+from walferry.replication.queues.queue import QueuePlace
 from walferry.shipping.candidates import candidates
 from walferry.shipping.plan import groups_to_ship
 
@@ -36,7 +35,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return noted
 
     monkeypatch.setattr(finding, "read_queues", noting("group", finding.read_queues))
-    monkeypatch.setattr(leases, "find_wal", noting("wal", leases.find_wal))
+    monkeypatch.setattr(znode_writes, "find_wal", noting("wal", znode_writes.find_wal))
     return found
 
 
@@ -190,7 +189,7 @@ def test_an_emptied_queue_stays_while_hbase_copies_into_it(zk: KazooClient, hbas
     queue_up(classic, 1, 2, 3)
     classic.zk.ensure_path(copy)
     with acquire(session_of(zk, classic), "p", DEAD_GROUP, "task") as lease:
-        assert not lease.remove_empty_queue(copy)  # it has only just been made
+        assert not lease.remove_empty_queue(*hbase.nodes.place(copy))  # it has only just been made
         queue_up(classic, 1, queue=(SERVER, f"p-{DEAD}"))
         lease.read(None)
         assert lease.remove_wal(wal(1, DEAD))

@@ -128,7 +128,7 @@ def test_a_drain_that_was_killed_at_any_write_leaves_nothing_after_the_next_plan
                     with acquire(session_of(second, hbase), "p", GROUPS[DEAD], "run") as lease:
                         lease.remove_wal(wal(2, DEAD))
             with acquire(session_of(second, hbase), "p", GROUPS[DEAD], "run") as lease:
-                lease.remove_empty_queue(hbase.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"))
+                lease.remove_empty_queue(WALFERRY_SERVER, f"p-{DEAD}")
             collect_garbage(session_of(second, cluster), "p")
             assert leases(hbase) == [], f"after a kill at write {number}, after it: {after}"
             assert hbase.children(hbase.nodes.queues) == []

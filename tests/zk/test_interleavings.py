@@ -23,8 +23,8 @@ from walferry.base.zk.client import connect, disconnect
 from walferry.hbase.names import parse_queue_id
 from walferry.hbase.values import decode_position
 from walferry.replication.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
-from walferry.replication.queues.finding import QueuePlace
 from walferry.replication.queues.lease import Lease, acquire
+from walferry.replication.queues.queue import QueuePlace
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.candidates import candidates
 from walferry.shipping.garbage_collection import collect_garbage

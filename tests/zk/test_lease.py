@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from tests.zk.hbase_znodes import DEAD, LAYOUTS, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.base.zk.client import retried
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.base.zk.right import Unsure
@@ -20,6 +20,7 @@ from walferry.replication.queues.dead_servers import WALFERRY_SERVER
 from walferry.replication.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.replication.queues.finding import find_wal
 from walferry.replication.queues.lease import Lease, acquire, settling_seconds
+from walferry.replication.queues.znode_writes import ZNodeWrites
 
 GROUP = wal(0).rpartition(".")[0]
 DEAD_GROUP = wal(0, DEAD).rpartition(".")[0]
@@ -138,7 +139,7 @@ def test_a_holder_whose_session_ended_can_move_and_delete_nothing(
     with pytest.raises(LeaseLost):
         lease.remove_wal(wal(1))
     with pytest.raises(LeaseLost):
-        lease.remove_empty_queue(hbase.nodes.queue(DEAD, "p"))
+        lease.remove_empty_queue(DEAD, "p")
     assert lease.lost.is_set()
     assert hbase.everything() == before
 
@@ -247,15 +248,15 @@ def test_a_finished_wal_is_kept_when_its_successor_vanishes_before_the_deletion(
     hbase.add_wal(SERVER, "p", wal(1))
     newer = hbase.add_wal(SERVER, "p", wal(2))
     lease = take(zk, hbase)
-    real = Lease._newer_wal
+    real = ZNodeWrites._newer_wal
 
-    def newer_wal(self: Lease, path: str) -> str | None:
+    def newer_wal(self: ZNodeWrites, path: str) -> str | None:
         found = real(self, path)
         if zk.exists(newer):
             hbase.zk.delete(newer)
         return found
 
-    monkeypatch.setattr(Lease, "_newer_wal", newer_wal)
+    monkeypatch.setattr(ZNodeWrites, "_newer_wal", newer_wal)
     with pytest.raises(LastWal):
         lease.remove_wal(wal(1))
     assert hbase.queued("p") == [hbase.nodes.wal(SERVER, "p", wal(1))]
@@ -293,12 +294,18 @@ def test_an_emptied_queue_can_be_removed_but_no_other_znode(zk: KazooClient, hba
     live = hbase.nodes.queue(SERVER, "p")
     hbase.zk.delete(f"{live}/{wal(1)}")
     lease = take(zk, hbase)
-    assert lease.remove_empty_queue(empty) is True
-    assert lease.remove_empty_queue(full.rpartition("/")[0]) is False
-    assert lease.remove_empty_queue(live) is False
-    for path in (hbase.nodes.server_queues(SERVER), hbase.nodes.queue(SERVER, "q"), hbase.nodes.peer("p"), full):
-        with pytest.raises(ValueError, match="is not a queue of peer p"):
-            lease.remove_empty_queue(path)
+    assert lease.remove_empty_queue(*hbase.nodes.place(empty)) is True
+    assert lease.remove_empty_queue(SERVER, f"p-{DEAD}") is False
+    assert lease.remove_empty_queue(SERVER, "p") is False
+    for server, queue_id in (
+        (SERVER, "q"),
+        ("../peers", "p"),
+        (SERVER, f"p-{DEAD}/{wal(1, DEAD)}"),
+        (SERVER, "p/.."),
+        (".", "p"),
+    ):
+        with pytest.raises(ValueError, match="is not a"):
+            lease.remove_empty_queue(server, queue_id)
     assert hbase.zk.exists(live)
     assert hbase.zk.exists(full)
 
@@ -422,7 +429,7 @@ def test_the_lease_of_a_group_that_is_queued_stays(zk: KazooClient, hbase: HBase
 def test_who_removes_an_empty_queue_leaves_no_lease(zk: KazooClient, hbase: HBaseZNodes) -> None:
     hbase.zk.ensure_path(hbase.nodes.queue(DEAD, "p"))
     with take(zk, hbase, DEAD_GROUP) as lease:
-        assert lease.remove_empty_queue(hbase.nodes.queue(DEAD, "p"))
+        assert lease.remove_empty_queue(DEAD, "p")
     assert not zk.exists(lease_znode(hbase, DEAD_GROUP))
 
 
@@ -462,7 +469,7 @@ def test_who_empties_walferry_s_pseudo_server_removes_it(zk: KazooClient, hbase:
         lease.remove_wal(wal(1, OTHER))
     else:
         hbase.zk.delete(hbase.nodes.wal(WALFERRY_SERVER, last, wal(1, OTHER)))
-        lease.remove_empty_queue(hbase.nodes.queue(WALFERRY_SERVER, last))
+        lease.remove_empty_queue(WALFERRY_SERVER, last)
     assert hbase.zk.get_children(hbase.nodes.queues) == []
 
 
@@ -475,7 +482,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-@pytest.mark.parametrize("layout", list(QueueLayout))
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_peer_that_was_disabled_a_moment_ago_is_not_worked_on_before_its_region_servers_have_come_to_rest(
     zk: KazooClient, new_client: NewClient, monkeypatch: pytest.MonkeyPatch, slept: list[float], layout: QueueLayout,
     caplog: pytest.LogCaptureFixture,

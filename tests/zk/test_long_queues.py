@@ -15,11 +15,10 @@ from embedded.zookeeper import ZooKeeperServer, create_all
 from tests.claimed import claim_and_find
 from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster
-from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
+from tests.zk.hbase_znodes import DEAD, LAYOUTS, OTHER, SERVER, wal
 from walferry.base.zk.client import children, children_all, connect, disconnect, read
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.records import encode
-from walferry.hbase.layout import QueueLayout
 from walferry.hbase.names import ServerName
 from walferry.load.records import Load, forget_finished, loads_of
 from walferry.observe.status.view import view
@@ -47,7 +46,7 @@ def narrow(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
     disconnect(client)
 
 
-@pytest.fixture(params=list(QueueLayout))
+@pytest.fixture(params=LAYOUTS)
 def at(request: pytest.FixtureRequest, new_client: Callable[[], KazooClient], tmp_path: Path) -> ClaimCluster:
     """A dead server with queues of p and q; that of q has very many WALs."""
     cluster = ClaimCluster(new_client(), request.param)

@@ -9,14 +9,13 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster
-from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
+from tests.zk.hbase_znodes import DEAD, LAYOUTS, OTHER, SERVER, wal
 from walferry.hbase.errors import PeerError
-from walferry.hbase.layout import QueueLayout
 from walferry.replication.queues.claims.claim import delete_queue
 from walferry.replication.queues.dead_servers import RecoveredQueue, recovered_queues
 
 
-@pytest.fixture(params=list(QueueLayout))
+@pytest.fixture(params=LAYOUTS)
 def at(request: pytest.FixtureRequest, new_client: Callable[[], KazooClient]) -> ClaimCluster:
     """A cluster with queues of the peer `gone`: under a dead server, under a live one that claimed it, and a live one's own."""
     cluster = ClaimCluster(new_client(), request.param)

@@ -4,7 +4,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, prefixed, wal
+from tests.zk.hbase_znodes import DEAD, LAYOUTS, SERVER, HBaseZNodes, prefixed, wal
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.errors import MissingPeer, PeerNotUnderstood, StorageError
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
@@ -87,7 +87,7 @@ def test_a_table_list_that_two_releases_read_in_two_ways_stops_its_peer(zk: Kazo
         check_shippable(read_peer(session_of(zk, hbase), "1"))
 
 
-@pytest.mark.parametrize("layout", QueueLayout)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("what", ["a table list", "a znode", "a field", "a field of a table", "a field of the state"])
 def test_what_a_peer_says_and_walferry_does_not_know_stops_this_peer_alone(
     zk: KazooClient, hbase: HBaseZNodes, layout: QueueLayout, what: str
@@ -97,12 +97,12 @@ def test_what_a_peer_says_and_walferry_does_not_know_stops_this_peer_alone(
     path, field_100 = nodes.peer("odd"), b"\xa2\x06\x01x"
     said = {
         "a table list": lambda: zk.create(f"{path}/tableCFs", b"t1;ns:t2:f"),
-        "a znode": lambda: zk.create(f"{path}/sync-rep-state", b""),
+        "a znode": lambda: zk.create(f"{path}/new-state", b""),
         "a field": lambda: zk.set(path, zk.get(path)[0] + field_100),
         "a field of a table": lambda: zk.set(path, zk.get(path)[0] + b"\x2a" + bytes([len(field_100)]) + field_100),
         "a field of the state": lambda: zk.set(nodes.peer_state("odd"), PBUF + b"\x08\x01" + field_100),
     }
-    named = {"a table list": "ns:t2:f", "a znode": "sync-rep-state"}.get(what, "field 100")
+    named = {"a table list": "ns:t2:f", "a znode": "new-state"}.get(what, "field 100")
     said[what]()
     with pytest.raises(PeerNotUnderstood, match=named):
         check_shippable(read_peer(session_of(zk, hbase), "odd"))

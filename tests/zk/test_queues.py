@@ -9,7 +9,8 @@ from tests.zk.test_agreement import be_of
 from walferry.hbase.errors import PositionError, StorageError
 from walferry.hbase.layout import ZNodes
 from walferry.replication.queues.finding import find_wal
-from walferry.replication.queues.reading import groups, read_queues
+from walferry.replication.queues.queue import groups
+from walferry.replication.queues.reading import read_queues
 
 
 def test_a_peer_s_queues_are_read_with_their_positions(zk: KazooClient, hbase: HBaseZNodes) -> None:
@@ -79,7 +80,7 @@ def test_a_wal_in_no_queue_of_the_peer_is_not_found(zk: KazooClient, hbase: HBas
 
 def test_a_cluster_without_queues_in_zookeeper_is_refused(zk: KazooClient, hbase: HBaseZNodes) -> None:
     hbase.zk.delete(hbase.nodes.queues)
-    with pytest.raises(StorageError, match=r"HBase 3 .* or has never had a peer.*peers create` adds the first peer"):
+    with pytest.raises(StorageError, match=r"HBase 3 .* or has never had a peer.*add the first peer by `walferry peers create`"):
         read_queues(session_of(zk, hbase), "p")
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from walferry.admin.peers import PeerAdmin, Refused, finish_command
 from walferry.replication.peers.reading import DISABLED
 from walferry.replication.queues import rolling
-from walferry.replication.queues.reading import Queue, read_queues
+from walferry.replication.queues.queue import Queue
+from walferry.replication.queues.reading import read_queues
 from walferry.replication.source.peers import successor
 from walferry.shipping.plan import PeerPlan, plan_peer
 

@@ -13,7 +13,8 @@ from walferry.hbase.errors import MasterSilent, StalePeer
 from walferry.hbase.files.errors import StoreError
 from walferry.replication.peers.reading import DISABLED, Peer, refusal
 from walferry.replication.peers.settings import MARKS, SHIPPING
-from walferry.replication.queues.reading import Queue, read_queues
+from walferry.replication.queues.queue import Queue
+from walferry.replication.queues.reading import read_queues
 from walferry.replication.source.agreement import check_agreement
 from walferry.replication.source.peers import read_peer, read_peers
 from walferry.shipping.plan import PeerPlan, plan_peer

@@ -15,8 +15,9 @@ _STATUS = "Exit status: 0 if nothing is wrong; 2 for wrong arguments; 3 if somet
 
 @click.command(epilog=_STATUS)
 @click.argument("peer_ids", nargs=-1, metavar="[PEER]...")
+@click.option("--upgrade", is_flag=True, help="Also check what the next step of an upgrade from HBase 2 to 3 needs.")
 @options.shown
-def check(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float | None) -> int:
+def check(chosen: Chosen, peer_ids: tuple[str, ...], upgrade: bool, as_json: bool, watch: float | None) -> int:
     """Look through everything for a source and its peers, from the files of the logins to the queues.
 
     Of the source, it checks keytab, ticket and certificates, ZooKeeper, Walferry's own root there, each RegionServer, the Master,
@@ -29,7 +30,7 @@ def check(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float
     def look() -> ShownTable:
         from walferry.admin.diagnosis.source import check
 
-        findings = list(check(chosen.read(), peer_ids, CONNECT_SECONDS))
+        findings = list(check(chosen.read(), peer_ids, CONNECT_SECONDS, upgrade=upgrade))
         wrong = any(each.severity == "wrong" for each in findings)
         rows = [(Cell(str(each.severity), _COLOURS[each.severity]), each.what, each.sentence) for each in findings]
         found = {"well": not wrong, "findings": [each.to_json() for each in findings]}

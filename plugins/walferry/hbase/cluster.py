@@ -97,11 +97,11 @@ def visibility_labels(zk: KazooClient, nodes: ZNodes) -> dict[int, bytes]:
 
 
 def check_queues(zk: KazooClient, nodes: ZNodes, *, peers_in_files: bool = False) -> None:
-    """Check that the cluster keeps its replication queues, and its peers unless they are in files, in ZooKeeper.
+    """Check that the cluster keeps its replication queues, and its peers unless they are in files, where the layout says.
 
     Raises StorageError.
     """
-    if zk_has(zk, nodes.queues):
+    if nodes.in_table or zk_has(zk, nodes.queues):
         if peers_in_files:
             return
         # HBase creates the znode with the first peer and never deletes it.
@@ -116,12 +116,14 @@ def check_queues(zk: KazooClient, nodes: ZNodes, *, peers_in_files: bool = False
     if version is not None and not version.startswith(IN_ZOOKEEPER):
         raise StorageError(
             f"{nodes.queues} is not there on {hosts(zk)}: the cluster runs HBase {version}, which keeps its replication "
-            "queues in table hbase:replication. Walferry serves HBase 1 and 2, which keep them in ZooKeeper"
+            "queues in table hbase:replication",
+            f"Set queue_layout in the connection's extra to {QueueLayout.TABLE}",
         )
     raise StorageError(
         f"{nodes.queues} is not there on {hosts(zk)}: this cluster keeps its replication queues elsewhere (HBase 3 in table "
-        "hbase:replication) or has never had a peer. Walferry serves HBase 2.x with queues in ZooKeeper; there "
-        "`walferry peers create` adds the first peer"
+        "hbase:replication) or has never had a peer",
+        f"With HBase 3, set queue_layout in the connection's extra to {QueueLayout.TABLE}. With HBase 2, add the first peer by "
+        "`walferry peers create`",
     )
 
 

@@ -10,11 +10,11 @@ MAX_PROBLEM_CHARS = 2000  # of a peer, whose configuration may contain any text
 class PositionError(ZNodeValueError):
     """A queued WAL's position is unreadable."""
 
-    def __init__(self, znode: str, reason: str) -> None:
+    def __init__(self, place: str, reason: str, expected: str = "empty or a PBUF ReplicationHLogPosition") -> None:
         super().__init__(
-            znode,
+            place,
             reason,
-            "It should be empty or a PBUF ReplicationHLogPosition. Until it is, nothing of this WAL's group is shipped. "
+            f"It should be {expected}. Until it is, nothing of this WAL's group is shipped. "
             "`walferry queues set-position PEER WAL 0` ships the WAL again from its first entry",
         )
 
@@ -49,9 +49,15 @@ class MasterSilent(ClusterError):
 
 
 class StorageError(ClusterError):
-    """The cluster does not keep its replication queues or peers in ZooKeeper (HBase 3, or peers in the file system)."""
+    """The cluster does not keep its replication queues or peers where the connection says."""
 
     retry_helps = False
+
+
+class QueuesMigrating(StorageError):
+    """HBase 3's Master is moving the queues from ZooKeeper to its table."""
+
+    retry_helps = True
 
 
 class PeerError(WalferryError):

@@ -11,6 +11,7 @@ LOCK = "lock"
 PEERS_LEVEL = "peers"
 PEER_STATE = "peer-state"
 TABLE_CFS = "tableCFs"
+SYNC_STATES = ("sync-rep-state", "new-sync-rep-state")  # of synchronous replication, written by HBase 3 for every peer
 
 
 class QueueLayout(StrEnum):
@@ -19,11 +20,13 @@ class QueueLayout(StrEnum):
     HBASE2          rs/<server>/<queue>/<wal>           one multi moves a queue, without a lock (2.x, and 1.x with multi)
     CLASSIC         rs/<server>/<queue>/<wal>           copied, then deleted, under rs/<server>/lock (0.98 to 1.x without multi)
     CLASSIC_PEERS   rs/<server>/peers/<queue>/<wal>     the same in the oldest releases
+    TABLE           table hbase:replication             HBase claims queues by itself (3.x, see hbase/queue_table.py)
     """
 
     HBASE2 = "2.x"
     CLASSIC = "classic"
     CLASSIC_PEERS = "classic-peers"
+    TABLE = "3.x"
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,12 @@ class ZNodes:
     @property
     def locked(self) -> bool:
         """Whether a claimer creates the znode `lock` among a server's queues. HBase 2.x would mistake that name for a queue."""
-        return self.layout is not QueueLayout.HBASE2
+        return self.layout in (QueueLayout.CLASSIC, QueueLayout.CLASSIC_PEERS)
+
+    @property
+    def in_table(self) -> bool:
+        """Whether the queues are in a table, and not in ZooKeeper."""
+        return self.layout is QueueLayout.TABLE
 
     def server_queues(self, server: str) -> str:
         """Return the parent of a server's queues."""

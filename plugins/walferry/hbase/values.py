@@ -7,6 +7,7 @@
     hbaseid  = "PBUF" ClusterId | text (written before 0.95)                                    (ClusterId.parseFrom)
     peer     = "PBUF" ReplicationPeer | cluster key as text (written before 0.95)   (ReplicationPeerConfigUtil.parsePeerFrom)
     state    = "PBUF" ReplicationState
+    sync     = "PBUF" SyncReplicationState                             (ZKReplicationPeerStorage, since 3.0)
     tableCFs = text                                                       (ReplicationPeersZKImpl.addPeer, up to 1.3)
     master   = "PBUF" Master
     server   = "PBUF" RegionServerInfo
@@ -117,6 +118,11 @@ def decode_table_cfs(value: bytes, znode: str) -> str:
 def decode_state(value: bytes, znode: str) -> str:
     """Read a peer's state: ENABLED or DISABLED. Raises ZNodeValueError."""
     return pb.ReplicationState.State.Name(decode_message(pb.ReplicationState, value, znode).state)
+
+
+def is_synchronous(value: bytes, znode: str) -> bool:
+    """Return whether the state of synchronous replication is another one than NONE. Raises ZNodeValueError."""
+    return bool(value) and decode_message(pb.SyncReplicationState, value, znode).state != pb.SyncReplicationState.NONE
 
 
 def server_in(name: pb.ServerName, znode: str) -> ServerName:

@@ -21,7 +21,8 @@ from __future__ import annotations
 from walferry.hbase.names import WalName
 from walferry.load.errors import NotRolled
 from walferry.load.records import Load
-from walferry.replication.queues.reading import closed_groups, groups, list_queues
+from walferry.replication.queues.queue import closed_groups, groups
+from walferry.replication.queues.reading import list_queues
 from walferry.replication.queues.rolling import roll
 from walferry.replication.source.session import Session
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from walferry.replication.queues.finding import QueuePlace
-from walferry.replication.queues.reading import Queue, QueuedWal, closed_groups, groups
+from walferry.replication.queues.queue import Queue, QueuedWal, QueuePlace, closed_groups, groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,8 @@ def candidates(queues: Sequence[Queue]) -> list[GroupCandidates]:
                 every = _each_once((*before.wals, *mine))
                 found[group] = GroupCandidates(group, queue.server, queue_id, every, len(wals) + before.queued)
             else:
-                place = QueuePlace(queue.server, queue_id, len(wals), queue.live)
+                names = tuple(wal.name.text for wal in wals) if queue.in_table else ()
+                place = QueuePlace(queue.server, queue_id, len(wals), queue.live, names)
                 found[group] = GroupCandidates(group, queue.server, queue_id, mine, len(wals), place)
     return sorted(found.values(), key=lambda g: g.group)
 

@@ -12,6 +12,7 @@ ZooKeeper does not delete a znode with children. A run that needs one of them ag
 
 import operator
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from urllib.parse import unquote
 
 from kazoo.client import KazooClient
@@ -23,7 +24,9 @@ from walferry.hbase.layout import quoted
 from walferry.hbase.names import ServerName, as_wal_name, is_server_name
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
-from walferry.replication.queues.reading import queued_groups
+from walferry.replication.queues.errors import LeaseHeld
+from walferry.replication.queues.lease import acquire
+from walferry.replication.queues.reading import queued_groups, read_queues
 from walferry.replication.source.peers import peer_ids
 from walferry.replication.source.session import Session
 from walferry.shipping.runs import delete_old_runs
@@ -39,6 +42,8 @@ def collect_garbage(session: Session, peer_id: str) -> int:
     nodes = session.nodes
     if children(session.zk, nodes.queue_server(WALFERRY_SERVER)) == []:
         delete_unused(session.zk, nodes.queue_server(WALFERRY_SERVER))
+    if nodes.in_table:
+        _remove_finished_rows(session, peer_id)
     leases = _parent(session.own.lease(peer_id, "group"))
     names = children(session.zk, leases)  # before the queues: a group whose lease appears later is in a queue
     live = live_servers(session.zk, nodes) if names else ()  # each group of a live server has a WAL in a queue
@@ -50,6 +55,15 @@ def collect_garbage(session: Session, peer_id: str) -> int:
     except AnswerTooLong:  # that queue may contain any group
         return 0
     return _delete_all(session.zk, leases, (name for name in names if name not in queued))
+
+
+def _remove_finished_rows(session: Session, peer_id: str) -> None:
+    """Delete rows of dead servers whose WALs were shipped before a live server claimed them (HBase 3)."""
+    for queue in read_queues(session, peer_id):
+        if queue.id.recovered and not queue.wals and not queue.problems:
+            group = ServerName.parse(queue.id.dead_servers[0]).encoded()
+            with suppress(LeaseHeld), acquire(session, peer_id, group, "garbage collection") as lease:
+                lease.remove_empty_queue(queue.server, str(queue.id))
 
 
 def collect_garbage_of_gone_peers(session: Session, also_known: Collection[str] = ()) -> int:

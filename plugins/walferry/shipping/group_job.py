@@ -9,7 +9,7 @@ from walferry.engine.summary import GroupSummary
 from walferry.hbase.files.quarantine import BrokenWals
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.settings import PeerSettings
-from walferry.replication.queues.finding import QueuePlace
+from walferry.replication.queues.queue import QueuePlace
 from walferry.replication.source.cluster import SourceCluster
 
 LEAST_SENDERS_OF_A_GROUP = 2

@@ -13,8 +13,8 @@ from walferry.hbase.files.store import WalLocation, WalStore
 from walferry.hbase.names import ServerName
 from walferry.hbase.wal.errors import WalError, WalTruncatedError
 from walferry.hbase.wal.header import EMPTY_TRAILER, MAX_HEADER_BYTES, parse_header
-from walferry.replication.queues.finding import QueuePlace
-from walferry.replication.queues.reading import Queue, list_queues, read_begun
+from walferry.replication.queues.queue import Queue, QueuePlace
+from walferry.replication.queues.reading import list_queues, read_begun
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import Candidate, GroupCandidates, candidates
 

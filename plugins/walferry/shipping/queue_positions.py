@@ -123,25 +123,35 @@ class QueuePositions:
         while self._done < watermark.wal:
             self._finish_wal(self._done)
             self._done += 1
-        for number in [number for number in self._to_archive if self._archiver.has(number)]:
-            self._remove_wal(number)
-            self._to_archive.remove(number)
-        if watermark != self._registered and watermark.wal < self._wals.count:
-            wal = self._wals.wals[watermark.wal].queued
-            if watermark.offset > wal.position:
-                self._register(wal.name.text, watermark.offset)
-        self._registered = watermark
+        for number in list(self._to_archive):
+            if self._archiver.has(number) or not self._is_archived(number):
+                self._remove_wal(number)
+                self._to_archive.remove(number)
+            elif self._lease.one_offset:
+                break
+        if not (self._lease.one_offset and self._to_archive):
+            if watermark != self._registered and watermark.wal < self._wals.count:
+                wal = self._wals.wals[watermark.wal].queued
+                if watermark.offset > wal.position:
+                    self._register(wal.name.text, watermark.offset)
+            self._registered = watermark
         self._counters.done(self._wals.bytes_done(watermark))
 
     def _finish_wal(self, number: int) -> None:
-        wal = self._wals.wals[number]
-        end = self._end_of(number)
-        if not self._archiver.wanted or not end or number in self._wals.lost:  # a WAL without edits is not copied
+        waits = self._lease.one_offset and bool(self._to_archive)  # for an earlier WAL
+        if not self._is_archived(number) and not waits:
             self._remove_wal(number)
             return
-        self._register(wal.queued.name.text, end)  # so the WAL is not shipped again, however long copying takes
-        self._archiver.add(number, wal)
+        if not waits:
+            # So the WAL is not shipped again, however long copying takes.
+            self._register(self._wals.wals[number].queued.name.text, self._end_of(number))
+        if self._is_archived(number):
+            self._archiver.add(number, self._wals.wals[number])
         self._to_archive.append(number)
+
+    def _is_archived(self, number: int) -> bool:
+        """Return whether the WAL is to be copied to the archive. A WAL without edits is not."""
+        return self._archiver.wanted and bool(self._end_of(number)) and number not in self._wals.lost
 
     def _end_of(self, number: int) -> int:
         return self._wals.ends.get(number, self._wals.wals[number].queued.position)

@@ -10,19 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
-from kazoo.client import TransactionRequest
-from kazoo.exceptions import BadVersionError, NoNodeError
-
 from walferry.base.errors import WalferryError
 from walferry.base.zk.errors import Contention
 from walferry.hbase.files.closedness import await_closed
 from walferry.hbase.names import parse_wal_name
-from walferry.hbase.values import encode_position
 from walferry.hbase.wal.reader import read_wal_batches
 from walferry.replication.queues.errors import LastWal, WalGone
 from walferry.replication.queues.finding import read_group
 from walferry.replication.queues.lease import acquire
-from walferry.replication.queues.reading import QueuedWal
+from walferry.replication.queues.queue import QueuedWal
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import Candidate, candidates
 
@@ -92,16 +88,8 @@ def set_position(session: Session, peer_id: str, wal: str, to: int, holder: str,
                 f"{change.left_out:,} entries of {change.url} before byte {to} are not known to be shipped and would be left out",
                 "Take an earlier position. If the peer cluster is to go without them, say --leave-out",
             )
-        queued = change.queued
-
-        def operations(multi: TransactionRequest) -> None:
-            multi.set_data(queued.path, encode_position(to) if to else b"", queued.version)
-
-        refusal = lease.write(operations)
-        if refusal is not None and isinstance(refusal.error, (NoNodeError, BadVersionError)):
+        if not lease.set_position(change.queued, to):
             raise Contention(f"WAL {wal} of peer {peer_id} was moved or changed while its position was being set; try again")
-        if refusal is not None:
-            raise refusal.error
     return change
 
 
@@ -111,6 +99,12 @@ def _candidate(session: Session, peer_id: str, wal: str) -> Candidate:
     for candidate in chain.from_iterable(group.wals for group in candidates(queues)):
         if candidate.queued.name.text == wal:
             return candidate
+        if session.nodes.in_table:
+            raise PositionRefused(
+                f"{wal} is not the oldest queued WAL of its group, which is {candidate.queued.name}: HBase 3 keeps one offset a "
+                "group, and all WALs before it count as shipped",
+                "Set the position of the oldest one",
+            )
     for queued in chain.from_iterable(queue.wals for queue in queues):
         if queued.name.text == wal:
             raise LastWal(queued.path)

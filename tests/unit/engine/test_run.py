@@ -160,6 +160,8 @@ class Kept:
 class Lease:
     """A lease on a queue in memory, for QueuePositions."""
 
+    one_offset = False
+
     def __init__(self, kept: Kept, live: bool) -> None:
         self._kept, self._live = kept, live
 

@@ -20,7 +20,7 @@ from walferry.hbase.files.errors import NoFileRight
 from walferry.hbase.files.listing import SINGLY
 from walferry.hbase.files.store import WalLocation, WalStore, WrongRoot
 from walferry.hbase.names import ServerName, WalName, parse_wal_name
-from walferry.replication.queues.reading import QueuedWal
+from walferry.replication.queues.queue import QueuedWal
 from walferry.shipping.candidates import Candidate, GroupCandidates
 from walferry.shipping.plan import GroupPlan, PlannedWal, _plans, plan_wal
 

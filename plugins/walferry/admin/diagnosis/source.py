@@ -16,6 +16,8 @@ from kazoo.exceptions import KazooException, NoAuthError
 from walferry.admin.diagnosis.logins import login_findings
 from walferry.admin.diagnosis.peers import check_managed, shipped_by_others
 from walferry.admin.diagnosis.servers import answering, ask, grant, is_answer, silent
+from walferry.admin.diagnosis.upgrade import KIND as UPGRADE
+from walferry.admin.diagnosis.upgrade import upgrade_findings
 from walferry.admin.peers import PeerAdmin
 from walferry.base.errors import WalferryError
 from walferry.base.findings import Finding, Severity, checked, found_by, note, once, well, wrong
@@ -29,10 +31,12 @@ from walferry.hbase.errors import MasterSilent, StorageError
 from walferry.hbase.files.access import missing_rights, needs_of
 from walferry.hbase.files.errors import NoFileRight
 from walferry.hbase.names import ServerName, is_server_name
+from walferry.hbase.queue_table import QUEUE_TABLE
 from walferry.hbase.rpc.errors import AccessDenied
 from walferry.hbase.values import decode_server_version
 from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.dead_servers import find_dead, recovered_queues
+from walferry.replication.queues.reading import list_queues
 from walferry.replication.retention.unflushed import KIND as UNFLUSHED
 from walferry.replication.retention.unflushed import near_limit
 from walferry.replication.source.agreement import master_peers
@@ -42,21 +46,23 @@ from walferry.replication.source.session import Session, owners_of
 
 ASKED_AT_ONCE = 16
 MAX_REPORTED = 10  # of each kind
-SERVED = ("1.", "2.")
+SERVED = ("1.", "2.", "3.")
 TESTED = ("1.7.2", "2.4.18", "2.5.13", "2.6.1", "2.6.4")  # by tests/cluster/releases and others
 
 
 def check(
-    source: SourceCluster, peer_ids: Sequence[str] = (), connect_seconds: float = CONNECT_TIMEOUT_SECONDS
-) -> Iterator[Finding]:
+    source: SourceCluster, peer_ids: Sequence[str] = (), connect_seconds: float = CONNECT_TIMEOUT_SECONDS, *,
+    upgrade: bool = False,
+) -> Iterator[Finding]:  # fmt: skip
     """Check a source, and these peers and their clusters; without `peer_ids`, all peers and what dead servers have left.
 
-    It yields the findings one after the other, and reports each cause once.
+    With `upgrade`, also check what the next step of an upgrade to HBase 3 needs. It yields the findings one after the other, and
+    reports each cause once.
     """
-    return once(_check(source, peer_ids, connect_seconds))
+    return once(_check(source, peer_ids, connect_seconds, upgrade))
 
 
-def _check(source: SourceCluster, peer_ids: Sequence[str], connect_seconds: float) -> Iterator[Finding]:
+def _check(source: SourceCluster, peer_ids: Sequence[str], connect_seconds: float, upgrade: bool) -> Iterator[Finding]:
     yield from login_findings("source", source.login)
     try:
         with connected(source.quorum, connect_seconds, login=source.login) as zk:
@@ -75,6 +81,8 @@ def _check(source: SourceCluster, peer_ids: Sequence[str], connect_seconds: floa
                 yield checked("WAL folders", lambda: _folders(session))
                 yield from found_by(UNFLUSHED, lambda: _unflushed(session))
                 yield checked("replication", lambda: _storage(session))
+                if upgrade:
+                    yield from found_by(UPGRADE, lambda: upgrade_findings(session))
                 yield from found_by("peers", lambda: _peers(session, peer_ids))
                 if not peer_ids:
                     yield from found_by("dead servers", lambda: _dead_servers(session))
@@ -136,7 +144,7 @@ def _release(session: Session, servers: Sequence[ServerName], answers: str) -> F
     text = f"{answers}; HBase {', '.join(sorted(versions))}"
     odd = [version for version in versions if version != "unknown" and not version.startswith(SERVED)]
     if odd:
-        return wrong("RegionServers", text, "Walferry serves HBase 1 and 2")
+        return wrong("RegionServers", text, "Walferry serves HBase 1, 2 and 3")
     if new := [version for version in versions if version != "unknown" and version.partition("-")[0] not in TESTED]:
         tested = ", ".join(TESTED)
         return note("RegionServers", f"{text}; {', '.join(sorted(new))} is not among the tested releases", f"Tested are {tested}")
@@ -177,6 +185,8 @@ def _unflushed(session: Session) -> list[Finding]:
 
 def _storage(session: Session) -> str:
     check_storage(session)
+    if session.nodes.in_table:
+        return f"{len(list_queues(session)):,} queues are in table {QUEUE_TABLE}"
     for server in children(session.zk, session.nodes.queues) or ():
         check_layout(session.zk, session.nodes, server, children(session.zk, session.nodes.server_queues(server)) or ())
     root, peers = session.source.peers_root, ""

@@ -12,9 +12,14 @@ class ScopeType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REPLICATION_SCOPE_LOCAL: _ClassVar[ScopeType]
     REPLICATION_SCOPE_GLOBAL: _ClassVar[ScopeType]
     REPLICATION_SCOPE_SERIAL: _ClassVar[ScopeType]
+
+class CompareType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EQUAL: _ClassVar[CompareType]
 REPLICATION_SCOPE_LOCAL: ScopeType
 REPLICATION_SCOPE_GLOBAL: ScopeType
 REPLICATION_SCOPE_SERIAL: ScopeType
+EQUAL: CompareType
 
 class TableName(_message.Message):
     __slots__ = ("namespace", "qualifier")
@@ -259,7 +264,7 @@ class TableCF(_message.Message):
     def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ..., families: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ReplicationPeer(_message.Message):
-    __slots__ = ("clusterkey", "replicationEndpointImpl", "data", "configuration", "table_cfs", "namespaces", "bandwidth", "replicate_all", "exclude_table_cfs", "exclude_namespaces", "serial")
+    __slots__ = ("clusterkey", "replicationEndpointImpl", "data", "configuration", "table_cfs", "namespaces", "bandwidth", "replicate_all", "exclude_table_cfs", "exclude_namespaces", "serial", "remoteWALDir")
     CLUSTERKEY_FIELD_NUMBER: _ClassVar[int]
     REPLICATIONENDPOINTIMPL_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
@@ -271,6 +276,7 @@ class ReplicationPeer(_message.Message):
     EXCLUDE_TABLE_CFS_FIELD_NUMBER: _ClassVar[int]
     EXCLUDE_NAMESPACES_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
+    REMOTEWALDIR_FIELD_NUMBER: _ClassVar[int]
     clusterkey: str
     replicationEndpointImpl: str
     data: _containers.RepeatedCompositeFieldContainer[BytesBytesPair]
@@ -282,7 +288,8 @@ class ReplicationPeer(_message.Message):
     exclude_table_cfs: _containers.RepeatedCompositeFieldContainer[TableCF]
     exclude_namespaces: _containers.RepeatedScalarFieldContainer[bytes]
     serial: bool
-    def __init__(self, clusterkey: _Optional[str] = ..., replicationEndpointImpl: _Optional[str] = ..., data: _Optional[_Iterable[_Union[BytesBytesPair, _Mapping]]] = ..., configuration: _Optional[_Iterable[_Union[NameStringPair, _Mapping]]] = ..., table_cfs: _Optional[_Iterable[_Union[TableCF, _Mapping]]] = ..., namespaces: _Optional[_Iterable[bytes]] = ..., bandwidth: _Optional[int] = ..., replicate_all: _Optional[bool] = ..., exclude_table_cfs: _Optional[_Iterable[_Union[TableCF, _Mapping]]] = ..., exclude_namespaces: _Optional[_Iterable[bytes]] = ..., serial: _Optional[bool] = ...) -> None: ...
+    remoteWALDir: str
+    def __init__(self, clusterkey: _Optional[str] = ..., replicationEndpointImpl: _Optional[str] = ..., data: _Optional[_Iterable[_Union[BytesBytesPair, _Mapping]]] = ..., configuration: _Optional[_Iterable[_Union[NameStringPair, _Mapping]]] = ..., table_cfs: _Optional[_Iterable[_Union[TableCF, _Mapping]]] = ..., namespaces: _Optional[_Iterable[bytes]] = ..., bandwidth: _Optional[int] = ..., replicate_all: _Optional[bool] = ..., exclude_table_cfs: _Optional[_Iterable[_Union[TableCF, _Mapping]]] = ..., exclude_namespaces: _Optional[_Iterable[bytes]] = ..., serial: _Optional[bool] = ..., remoteWALDir: _Optional[str] = ...) -> None: ...
 
 class ReplicationState(_message.Message):
     __slots__ = ("state",)
@@ -296,15 +303,33 @@ class ReplicationState(_message.Message):
     state: ReplicationState.State
     def __init__(self, state: _Optional[_Union[ReplicationState.State, str]] = ...) -> None: ...
 
+class SyncReplicationState(_message.Message):
+    __slots__ = ("state",)
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NONE: _ClassVar[SyncReplicationState.State]
+        ACTIVE: _ClassVar[SyncReplicationState.State]
+        DOWNGRADE_ACTIVE: _ClassVar[SyncReplicationState.State]
+        STANDBY: _ClassVar[SyncReplicationState.State]
+    NONE: SyncReplicationState.State
+    ACTIVE: SyncReplicationState.State
+    DOWNGRADE_ACTIVE: SyncReplicationState.State
+    STANDBY: SyncReplicationState.State
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    state: SyncReplicationState.State
+    def __init__(self, state: _Optional[_Union[SyncReplicationState.State, str]] = ...) -> None: ...
+
 class ReplicationPeerDescription(_message.Message):
-    __slots__ = ("id", "state", "config")
+    __slots__ = ("id", "state", "config", "syncReplicationState")
     ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
+    SYNCREPLICATIONSTATE_FIELD_NUMBER: _ClassVar[int]
     id: str
     state: ReplicationState
     config: ReplicationPeer
-    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[ReplicationState, _Mapping]] = ..., config: _Optional[_Union[ReplicationPeer, _Mapping]] = ...) -> None: ...
+    syncReplicationState: SyncReplicationState
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[ReplicationState, _Mapping]] = ..., config: _Optional[_Union[ReplicationPeer, _Mapping]] = ..., syncReplicationState: _Optional[_Union[SyncReplicationState, _Mapping]] = ...) -> None: ...
 
 class ReplicationHLogPosition(_message.Message):
     __slots__ = ("position",)
@@ -1002,7 +1027,7 @@ class CleanupBulkLoadResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class Procedure(_message.Message):
-    __slots__ = ("class_name", "state")
+    __slots__ = ("class_name", "state", "state_message")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         INITIALIZING: _ClassVar[Procedure.State]
@@ -1021,9 +1046,25 @@ class Procedure(_message.Message):
     FAILED: Procedure.State
     CLASS_NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    STATE_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     class_name: str
     state: Procedure.State
-    def __init__(self, class_name: _Optional[str] = ..., state: _Optional[_Union[Procedure.State, str]] = ...) -> None: ...
+    state_message: _containers.RepeatedCompositeFieldContainer[Any]
+    def __init__(self, class_name: _Optional[str] = ..., state: _Optional[_Union[Procedure.State, str]] = ..., state_message: _Optional[_Iterable[_Union[Any, _Mapping]]] = ...) -> None: ...
+
+class Any(_message.Message):
+    __slots__ = ("type_url", "value")
+    TYPE_URL_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    type_url: str
+    value: bytes
+    def __init__(self, type_url: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class StateMachineProcedureData(_message.Message):
+    __slots__ = ("state",)
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    state: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, state: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class GetProceduresRequest(_message.Message):
     __slots__ = ()
@@ -1034,6 +1075,120 @@ class GetProceduresResponse(_message.Message):
     PROCEDURE_FIELD_NUMBER: _ClassVar[int]
     procedure: _containers.RepeatedCompositeFieldContainer[Procedure]
     def __init__(self, procedure: _Optional[_Iterable[_Union[Procedure, _Mapping]]] = ...) -> None: ...
+
+class Comparator(_message.Message):
+    __slots__ = ("name", "serialized_comparator")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SERIALIZED_COMPARATOR_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    serialized_comparator: bytes
+    def __init__(self, name: _Optional[str] = ..., serialized_comparator: _Optional[bytes] = ...) -> None: ...
+
+class ByteArrayComparable(_message.Message):
+    __slots__ = ("value",)
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    value: bytes
+    def __init__(self, value: _Optional[bytes] = ...) -> None: ...
+
+class BinaryComparator(_message.Message):
+    __slots__ = ("comparable",)
+    COMPARABLE_FIELD_NUMBER: _ClassVar[int]
+    comparable: ByteArrayComparable
+    def __init__(self, comparable: _Optional[_Union[ByteArrayComparable, _Mapping]] = ...) -> None: ...
+
+class Condition(_message.Message):
+    __slots__ = ("row", "family", "qualifier", "compare_type", "comparator")
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    QUALIFIER_FIELD_NUMBER: _ClassVar[int]
+    COMPARE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    COMPARATOR_FIELD_NUMBER: _ClassVar[int]
+    row: bytes
+    family: bytes
+    qualifier: bytes
+    compare_type: CompareType
+    comparator: Comparator
+    def __init__(self, row: _Optional[bytes] = ..., family: _Optional[bytes] = ..., qualifier: _Optional[bytes] = ..., compare_type: _Optional[_Union[CompareType, str]] = ..., comparator: _Optional[_Union[Comparator, _Mapping]] = ...) -> None: ...
+
+class MutationProto(_message.Message):
+    __slots__ = ("row", "mutate_type", "column_value")
+    class MutationType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        PUT: _ClassVar[MutationProto.MutationType]
+        DELETE: _ClassVar[MutationProto.MutationType]
+    PUT: MutationProto.MutationType
+    DELETE: MutationProto.MutationType
+    class DeleteType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        DELETE_MULTIPLE_VERSIONS: _ClassVar[MutationProto.DeleteType]
+        DELETE_FAMILY: _ClassVar[MutationProto.DeleteType]
+    DELETE_MULTIPLE_VERSIONS: MutationProto.DeleteType
+    DELETE_FAMILY: MutationProto.DeleteType
+    class ColumnValue(_message.Message):
+        __slots__ = ("family", "qualifier_value")
+        class QualifierValue(_message.Message):
+            __slots__ = ("qualifier", "value", "delete_type")
+            QUALIFIER_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            DELETE_TYPE_FIELD_NUMBER: _ClassVar[int]
+            qualifier: bytes
+            value: bytes
+            delete_type: MutationProto.DeleteType
+            def __init__(self, qualifier: _Optional[bytes] = ..., value: _Optional[bytes] = ..., delete_type: _Optional[_Union[MutationProto.DeleteType, str]] = ...) -> None: ...
+        FAMILY_FIELD_NUMBER: _ClassVar[int]
+        QUALIFIER_VALUE_FIELD_NUMBER: _ClassVar[int]
+        family: bytes
+        qualifier_value: _containers.RepeatedCompositeFieldContainer[MutationProto.ColumnValue.QualifierValue]
+        def __init__(self, family: _Optional[bytes] = ..., qualifier_value: _Optional[_Iterable[_Union[MutationProto.ColumnValue.QualifierValue, _Mapping]]] = ...) -> None: ...
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    MUTATE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_VALUE_FIELD_NUMBER: _ClassVar[int]
+    row: bytes
+    mutate_type: MutationProto.MutationType
+    column_value: _containers.RepeatedCompositeFieldContainer[MutationProto.ColumnValue]
+    def __init__(self, row: _Optional[bytes] = ..., mutate_type: _Optional[_Union[MutationProto.MutationType, str]] = ..., column_value: _Optional[_Iterable[_Union[MutationProto.ColumnValue, _Mapping]]] = ...) -> None: ...
+
+class MutateRowsRequest(_message.Message):
+    __slots__ = ("mutation_request", "condition")
+    MUTATION_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
+    mutation_request: _containers.RepeatedCompositeFieldContainer[MutationProto]
+    condition: _containers.RepeatedCompositeFieldContainer[Condition]
+    def __init__(self, mutation_request: _Optional[_Iterable[_Union[MutationProto, _Mapping]]] = ..., condition: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ...) -> None: ...
+
+class MutateRowsResponse(_message.Message):
+    __slots__ = ("processed",)
+    PROCESSED_FIELD_NUMBER: _ClassVar[int]
+    processed: bool
+    def __init__(self, processed: _Optional[bool] = ...) -> None: ...
+
+class CoprocessorServiceCall(_message.Message):
+    __slots__ = ("row", "service_name", "method_name", "request")
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_NAME_FIELD_NUMBER: _ClassVar[int]
+    METHOD_NAME_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    row: bytes
+    service_name: str
+    method_name: str
+    request: bytes
+    def __init__(self, row: _Optional[bytes] = ..., service_name: _Optional[str] = ..., method_name: _Optional[str] = ..., request: _Optional[bytes] = ...) -> None: ...
+
+class CoprocessorServiceRequest(_message.Message):
+    __slots__ = ("region", "call")
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    region: RegionSpecifier
+    call: CoprocessorServiceCall
+    def __init__(self, region: _Optional[_Union[RegionSpecifier, _Mapping]] = ..., call: _Optional[_Union[CoprocessorServiceCall, _Mapping]] = ...) -> None: ...
+
+class CoprocessorServiceResponse(_message.Message):
+    __slots__ = ("region", "value")
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    region: RegionSpecifier
+    value: NameBytesPair
+    def __init__(self, region: _Optional[_Union[RegionSpecifier, _Mapping]] = ..., value: _Optional[_Union[NameBytesPair, _Mapping]] = ...) -> None: ...
 
 class RegionLoad(_message.Message):
     __slots__ = ("region_specifier", "storefiles", "write_requests_count", "complete_sequence_id")

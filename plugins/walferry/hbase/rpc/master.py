@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.protos.parsing import parse_message
 from walferry.base.security.login import UNSECURED, Login
 from walferry.hbase.names import ServerName, family_text, table_text
 from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Connection
@@ -24,6 +25,9 @@ PROCEDURE_TIMEOUT_SECONDS = 180.0
 CREATE_TIMEOUT_SECONDS = 600.0  # a table may have thousands of regions, which the master assigns before it answers
 SNAPSHOT_TIMEOUT_SECONDS = 600.0  # a snapshot includes a flush of all of a table's regions
 CHANGES_OF_PEERS = ("AddPeerProcedure", "UpdatePeerConfigProcedure")
+CLAIM = "ClaimReplicationQueuesProcedure"
+MIGRATION = "MigrateReplicationQueueFromZkToTableProcedure"
+MIGRATION_MOVED = 5  # its state MIGRATE_REPLICATION_QUEUE_FROM_ZK_TO_TABLE_WAIT_UPGRADING
 _POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 2.0
 
@@ -47,9 +51,13 @@ def list_peers(master: Connection) -> list[pb.ReplicationPeerDescription]:
 
 def is_changing_peers(master: Connection) -> bool:
     """Return whether the master has not finished adding a peer, or updating one's configuration. Raises an RpcError."""
+    return any(each.class_name.rpartition(".")[2] in CHANGES_OF_PEERS for each in _unfinished(master))
+
+
+def _unfinished(master: Connection) -> list[pb.Procedure]:
     over = (pb.Procedure.SUCCESS, pb.Procedure.FAILED, pb.Procedure.ROLLEDBACK)
     found = master.call("GetProcedures", pb.GetProceduresRequest(), pb.GetProceduresResponse).procedure
-    return any(each.class_name.rpartition(".")[2] in CHANGES_OF_PEERS for each in found if each.state not in over)
+    return [each for each in found if each.state not in over]
 
 
 def get_peer(master: Connection, peer_id: str) -> pb.ReplicationPeer:
@@ -181,6 +189,32 @@ def create_namespace(master: Connection, namespace: str) -> bool:
     request = pb.CreateNamespaceRequest(namespaceDescriptor=pb.NamespaceDescriptor(name=namespace.encode()))
     make = partial(_run, master, "CreateNamespace", namespace, request, pb.CreateNamespaceResponse, CREATE_TIMEOUT_SECONDS)
     return _unless("NamespaceExistException", make)
+
+
+def is_claiming_queues(master: Connection) -> bool:
+    """Return whether the master has not finished the claim of a dead server's queues. Raises an RpcError."""
+    return any(each.class_name.rpartition(".")[2] == CLAIM for each in _unfinished(master))
+
+
+def has_moved_queues(master: Connection) -> bool:
+    """Return whether no queue is on its way from ZooKeeper to table hbase:replication. Raises an RpcError.
+
+    HBase 3's Master moves them when it starts on a cluster of HBase 2 (MigrateReplicationQueueFromZkToTableProcedure). Then it
+    waits until all RegionServers run HBase 3, too, and only the table counts.
+    """
+    for procedure in _unfinished(master):
+        if procedure.class_name.rpartition(".")[2] == MIGRATION and _last_state(procedure) < MIGRATION_MOVED:
+            return False
+    return True
+
+
+def _last_state(procedure: pb.Procedure) -> int:
+    """Return the number of the last state of a StateMachineProcedure; 0 before the first."""
+    for message in procedure.state_message:
+        if message.type_url.rpartition(".")[2] == "StateMachineProcedureData":
+            states = parse_message(pb.StateMachineProcedureData, message.value).state
+            return states[-1] if states else 0
+    return 0
 
 
 def server_reports(master: Connection) -> dict[str, int]:

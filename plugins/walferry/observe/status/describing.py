@@ -39,7 +39,7 @@ from walferry.observe.status.peer_clusters import NOT_ASKED, PeerClusterStatus
 from walferry.observe.status.view import Holder, ZooKeeperView
 from walferry.replication.peers.reading import ENABLED, Peer, refusal
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, as_recovered
-from walferry.replication.queues.reading import Queue, QueuedWal, closed_groups, groups, positions
+from walferry.replication.queues.queue import Queue, QueuedWal, closed_groups, groups, positions
 
 STUCK_SECONDS = 1800.0  # micro-batches run every few minutes
 MAX_NAME_CHARS = 1000

@@ -25,7 +25,7 @@ from walferry.hbase.files.systems import OpenWal
 from walferry.hbase.names import WalName
 from walferry.hbase.wal.errors import WalTruncatedError
 from walferry.hbase.wal.header import MAX_HEADER_BYTES, parse_header
-from walferry.replication.queues.reading import Queue, QueuedWal, closed_groups, groups
+from walferry.replication.queues.queue import Queue, QueuedWal, closed_groups, groups
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.candidates import Candidate
 

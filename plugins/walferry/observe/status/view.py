@@ -27,7 +27,8 @@ from walferry.observe.status.notes import Group, Notes, read_notes
 from walferry.replication.peers.reading import Peer, peer_of
 from walferry.replication.queues.errors import QueuesMoving
 from walferry.replication.queues.needed_rolls import read_rolls
-from walferry.replication.queues.reading import Queue, groups, see_queues
+from walferry.replication.queues.queue import Queue, groups
+from walferry.replication.queues.reading import see_queues
 from walferry.replication.source.peers import peer_ids, read_peers
 from walferry.replication.source.session import Session, owners_of
 
@@ -170,6 +171,11 @@ def _holder(znode: ZNode) -> Holder:
 
 def _hfile_refs(session: Session, peers: Iterable[str]) -> dict[str, int]:
     ids = list(peers)
+    if session.nodes.in_table:
+        from walferry.replication.queues import in_table  # it imports numpy, so only where it is used
+
+        found = in_table.count_hfile_refs(session)
+        return {peer_id: found[peer_id] for peer_id in ids}
     znodes = read_all(session.zk, [session.nodes.hfile_refs(peer_id) for peer_id in ids])
     return {peer_id: znode.stat.numChildren if znode else 0 for peer_id, znode in zip(ids, znodes, strict=True)}
 

@@ -21,11 +21,11 @@ from walferry.hbase.errors import (
     PeerNotUnderstood,
     UnmanagedPeer,
 )
-from walferry.hbase.layout import PEER_STATE, TABLE_CFS, ZNodes
+from walferry.hbase.layout import PEER_STATE, SYNC_STATES, TABLE_CFS, ZNodes
 from walferry.hbase.names import table_text
 from walferry.hbase.peer_files import PeerFiles
 from walferry.hbase.table_cfs import parse_table_cfs
-from walferry.hbase.values import decode_message, decode_peer, decode_table_cfs
+from walferry.hbase.values import decode_message, decode_peer, decode_table_cfs, is_synchronous
 from walferry.replication.peers import settings
 
 ENABLED = "ENABLED"
@@ -122,7 +122,10 @@ def peer_of(zk: KazooClient, nodes: ZNodes, peer_id: str, config: bytes, state: 
     path, state_path = nodes.peer(peer_id), nodes.peer_state(peer_id)
     message, status = decode_peer(config, path), decode_message(pb.ReplicationState, state, state_path)
     peer = as_peer(peer_id, message, pb.ReplicationState.State.Name(status.state), path)
-    odd = [f"it has {path}/{name}" for name in sorted(names) if name not in (PEER_STATE, TABLE_CFS)]
+    odd = [f"it has {path}/{name}" for name in sorted(names) if name not in (PEER_STATE, TABLE_CFS, *SYNC_STATES)]
+    for place in (f"{path}/{name}" for name in SYNC_STATES if name in names):
+        if (znode := read(zk, place)) is not None and is_synchronous(znode.value, place):
+            odd.append(f"it has a state of synchronous replication in {place}")
     unknown = unknown_fields(message, [BANDWIDTH_OF_HBASE_1]) + unknown_fields(status)
     odd += [f"its message has {field}" for field in unknown]
     # Releases with replicate_all, or with tables in the message, keep the older znode but do not read it.
@@ -236,6 +239,7 @@ def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -
             exclude_namespaces=frozenset(name.decode() for name in message.exclude_namespaces),
             exclude_table_cfs=_table_cfs(message.exclude_table_cfs),
             bandwidth=_bandwidth(message),
+            not_understood=("it has a remoteWALDir (synchronous replication)",) if message.remoteWALDir else (),
         )
     except UnicodeDecodeError as error:
         raise ZNodeValueError(znode, f"a table, family or namespace is not UTF-8 ({error})", "Correct the peer") from error

@@ -18,7 +18,8 @@ from walferry.hbase.errors import PeerError
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.names import parse_queue_id, parse_wal_name
 from walferry.replication.peers.reading import check_shippable
-from walferry.replication.queues.reading import Queue, list_queues
+from walferry.replication.queues.queue import Queue
+from walferry.replication.queues.reading import list_queues
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peers import look_again_seconds, read_peers
 from walferry.replication.source.session import Session
@@ -37,7 +38,7 @@ class RecoveredQueue:
     server: str  # the server under whose znode the queue lies
     queue_id: str
     wals: tuple[str, ...]
-    claimed: bool  # False: it lies under the dead server itself
+    claimed: bool  # False: it lies under the dead server itself, and HBase may move it; never so in HBase 3's table
     unread: str = ""  # why its WALs could not be listed; `wals` is empty then
 
     @property
@@ -63,7 +64,7 @@ class RecoveredQueue:
         """
         if not self.claimed:
             return self.server
-        died = parse_queue_id(self.queue_id).dead_servers
+        died = parse_queue_id(self.queue_id).dead_servers or (self.server,)
         return next((server for server in reversed(died) if server != WALFERRY_SERVER), died[-1])
 
 
@@ -91,7 +92,7 @@ def as_recovered(queue: Queue) -> RecoveredQueue:
         queue.server,
         str(queue.id),
         tuple(wal.name.text for wal in queue.wals),
-        claimed=queue.server_is_live or queue.server == WALFERRY_SERVER,
+        claimed=queue.server_is_live or queue.server == WALFERRY_SERVER or queue.in_table,
         unread=str(queue.unread or ""),
     )
 
@@ -178,7 +179,7 @@ class DeadServersStream(Watcher):
         return tuple(found) or None
 
     def _pause(self) -> float | None:
-        """Return the seconds until the next server is due, or peers in files are looked at; None if there is neither."""
+        """Return the seconds until the next server is due, or what cannot be watched is read again; None if there is neither."""
         now, again = time.monotonic(), look_again_seconds(self._source)
         pauses = [max(0.0, notified.due - now) for notified in self.notified.values()] + ([] if again is None else [again])
         return min(pauses, default=None)

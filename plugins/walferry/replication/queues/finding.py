@@ -4,24 +4,13 @@ A plan records where it has seen each WAL group. A task that ships the group rea
 Walferry may have moved the group since, or may be moving it now.
 """
 
-from dataclasses import dataclass
-
 from walferry.base.zk.client import children
 from walferry.hbase.cluster import is_live
 from walferry.hbase.names import as_wal_name, parse_queue_id
 from walferry.replication.queues.consistent import looked_for
-from walferry.replication.queues.reading import Queue, queue_of, queue_paths, read_queues, read_values
+from walferry.replication.queues.queue import Queue, QueuePlace
+from walferry.replication.queues.reading import queue_of, queue_paths, read_queues, read_values
 from walferry.replication.source.session import Session
-
-
-@dataclass(frozen=True)
-class QueuePlace:
-    """Where a WAL group was seen."""
-
-    server: str
-    queue_id: str
-    wals: int  # how many WALs of the group were queued there
-    live: bool  # whether the server was adding WALs
 
 
 def find_wal(session: Session, peer_id: str, wal: str) -> str | None:
@@ -39,6 +28,10 @@ def read_group(session: Session, peer_id: str, group: str, place: QueuePlace | N
     There is one queue, unless the group is just moving. If `place` contains the whole group, no other queue is read. Raises
     StorageError, QueuesMoving.
     """
+    if session.nodes.in_table:
+        from walferry.replication.queues import in_table  # it imports numpy, so only where it is used
+
+        return in_table.read_group(session, peer_id, group, place)
     queue = None if place is None else _read_at(session, group, place)
     return read_queues(session, peer_id, group) if queue is None else [queue]
 

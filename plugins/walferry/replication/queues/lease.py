@@ -9,49 +9,44 @@ A lease is also the right to send the group's edits to the peer cluster (base/zk
 request. `release` leaves a note for the next holder: for how long unanswered requests may still take effect. So `release` may be
 called at any time.
 
-Below /hbase a lease creates nothing but a serial peer's last pushed ids. It sets these, and positions of queued WALs. It deletes
-finished WALs, emptied queues of dead servers, Walferry's own pseudo server when it is empty, and references to bulk-loaded HFiles
-that the peer cluster has copied. HBase may
-move a queue between any two of our calls. A lease remembers where the group's WALs were read, and writes there. It looks for a
-WAL in all queues of the peer only when the WAL is not there any more.
+Queues lie in ZooKeeper (znode_writes.py), or in a table of HBase 3 (table_writes.py).
 """
+
+from __future__ import annotations
 
 import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kazoo.client import TransactionRequest
-from kazoo.exceptions import NoNodeError, NotEmptyError
 
-from walferry.base.zk.client import NOT_AS_READ, Refusal, children, expected, read, read_all
-from walferry.base.zk.errors import Contention
+from walferry.base.zk.client import Refusal, read
 from walferry.base.zk.fenced_lock import CALLS, TOKEN, FencedLock, Guard, WriteOutcome
-from walferry.base.zk.records import delete_fenced
 from walferry.base.zk.right import Right, spare_seconds
-from walferry.hbase.cluster import is_live
-from walferry.hbase.names import QueueId, WalName, as_wal_name, is_file_name, parse_queue_id, parse_wal_name
-from walferry.hbase.values import decode_position, encode_position
+from walferry.hbase.names import ServerName, is_file_name, parse_queue_id, parse_wal_name
 from walferry.replication.peers.settings import CALL_TIMEOUT
-from walferry.replication.queues.dead_servers import WALFERRY_SERVER
-from walferry.replication.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
-from walferry.replication.queues.finding import QueuePlace, find_wal, read_group
-from walferry.replication.queues.last_pushed import NO_IDS, IdUpdate, PushedIds
-from walferry.replication.queues.reading import Queue
+from walferry.replication.queues.errors import LeaseHeld, LeaseLost
+from walferry.replication.queues.finding import read_group
+from walferry.replication.queues.last_pushed import NO_IDS
+from walferry.replication.queues.queue import Queue, QueuedWal, QueuePlace
+from walferry.replication.queues.znode_writes import ZNodeWrites
 from walferry.replication.source.peer_state import disabled_guard, seconds_disabled
 from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 
 HBASE_CALL_SECONDS = 60.0  # the time limit of a RegionServer's call to a peer cluster, by default
 MAX_DIGITS = 11  # of a time in ms, which HBase reads as an int
-TRIES = 50  # a try fails if the WAL moves or its position changes between the read and the write
 
 WHY_SETTLING = (
     "it was disabled a moment ago, and calls of its RegionServers that were under way then may still take effect at the peer "
     "cluster"
 )
+
+if TYPE_CHECKING:
+    from walferry.replication.queues.table_writes import TableWrites
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +54,7 @@ log = logging.getLogger(__name__)
 def acquire(
     session: Session, peer_id: str, group: str, holder: str, *, calls_seconds: float = 0.0,
     known: Mapping[str, float] | None = None,
-) -> "Lease":  # fmt: skip
+) -> Lease:  # fmt: skip
     """Become the holder of a WAL group of a disabled peer. `holder` is the name that people see.
 
     A server may carry out a request of this holder for `calls_seconds`. `known` lists this process's earlier leases, by `token`,
@@ -119,19 +114,6 @@ def settling_seconds(disabled: float, config: Mapping[str, str]) -> float:
     return min(whole, whole - disabled)
 
 
-class _NotThere(Exception):
-    """The WAL is not where it was last seen."""
-
-
-@dataclass(frozen=True)
-class _Queued:
-    """A WAL's znode as last read or written."""
-
-    path: str
-    position: int
-    version: int
-
-
 class Lease:
     """One holder's writes to the queues of one WAL group. Methods may be called from any thread.
 
@@ -145,17 +127,11 @@ class Lease:
         self.peer_id = peer_id
         self.group = group
         self._session = session
-        self._zk = session.zk
-        self._nodes = session.nodes
         self._fenced = lock
         self._guard = guard
         self.right = Right(self, calls_seconds, lock.quiet_at)
-        self._ids = PushedIds(session, peer_id, lambda operations: self._write(operations).refusal)
         self._lock = threading.Lock()
-        self._queues: dict[str, str] = {}  # the queue's znode where each WAL was last seen
-        self._newest: dict[str, WalName] = {}  # the newest WAL of the group seen in any queue
-        self._seen: dict[str, _Queued] = {}
-        self._finished = False  # the group's last WAL was removed, and no server adds to the group
+        self._queues = _writes(session)(session, peer_id, group, self._write)
 
     @property
     def lost(self) -> threading.Event:
@@ -166,6 +142,11 @@ class Lease:
     def token(self) -> str:
         """A name of this acquisition."""
         return self._fenced.token
+
+    @property
+    def one_offset(self) -> bool:
+        """Whether the queue keeps one offset a group: then a WAL cannot stay queued once a later one is registered."""
+        return self._session.nodes.in_table
 
     def is_sure(self) -> bool:
         """Return whether this client certainly has the lease now. Does not look at the peer's state."""
@@ -189,20 +170,13 @@ class Lease:
         """
         found = read_group(self._session, self.peer_id, self.group, place)
         with self._lock:
-            for queue in found:
-                self._remember(queue.path, [wal.name for wal in queue.wals])
-                for wal in queue.wals:
-                    if wal.version is not None and isinstance(wal.position_or_problem, int):
-                        self._seen[wal.name.text] = _Queued(wal.path, wal.position_or_problem, wal.version)
+            self._queues.saw(found)
         return found
 
     def list_wals(self, place: QueuePlace) -> frozenset[str]:
         """Return which of the group's WALs lie at `place`. Removing these needs no search."""
-        path = self._nodes.queue(place.server, place.queue_id)
-        wals = self._mine(children(self._zk, path) or ())
         with self._lock:
-            self._remember(path, wals)
-        return frozenset(wal.text for wal in wals)
+            return self._queues.list_wals(place)
 
     def register_position(self, wal: str, offset: int, pushed: Mapping[str, int] = NO_IDS) -> None:
         """Move the WAL's position to `offset`, the end of an entry, in the queue that contains the WAL now.
@@ -211,19 +185,16 @@ class Lease:
         serial peer: they are written in the same multi. Raises WalGone, PositionError, ValueError for a WAL of another group.
         """
         self._check_group(wal)
-        value = encode_position(offset)
         with self._lock:
             self._fenced.check()
-            for _ in range(TRIES):
-                seen = self._seen.get(wal) or self._look_up(wal)
-                if offset <= seen.position:
-                    self._ids.raise_all(pushed)
-                    return
-                if self._set(seen, value, self._ids.raise_all_but_last(pushed)):
-                    self._seen[wal] = replace(seen, position=offset, version=seen.version + 1)
-                    return
-                del self._seen[wal]
-        raise Contention(f"WAL {wal} of peer {self.peer_id} was moved or changed {TRIES} times while its position was being set")
+            self._queues.register_position(wal, offset, pushed)
+
+    def set_position(self, wal: QueuedWal, to: int) -> bool:
+        """Set a WAL's position for an operator, also to a smaller one. Returns False if the WAL was moved or changed."""
+        self._check_group(wal.name.text)
+        with self._lock:
+            self._fenced.check()
+            return self._queues.set_position(wal, to)
 
     def remove_wal(self, wal: str, pushed: Mapping[str, int] = NO_IDS) -> bool:
         """Take a finished WAL out of its queue. An emptied queue of a dead server is deleted, too.
@@ -233,46 +204,21 @@ class Lease:
         ValueError for a WAL of another group.
         """
         self._check_group(wal)
-        maybe_ours = False
         with self._lock:
             self._fenced.check()
-            self._ids.raise_all(pushed)
-            for _ in range(TRIES):
-                path = self._place_of(wal)
-                if path is None:
-                    return maybe_ours
-                try:
-                    newer = self._newer_wal(path)
-                except _NotThere:
-                    self._look_further(wal)
-                    continue
-                outcome = self._write(_deletion(path, newer))
-                maybe_ours |= outcome.maybe_before
-                self._seen.pop(wal, None)
-                if outcome.refusal is None:
-                    self._removed(path, newer)
-                    return True
-                expected(outcome.refusal, NoNodeError)
-                if newer is not None and outcome.refusal.operation == 0:  # the newer WAL is gone
-                    self._newest.pop(path.rpartition("/")[0], None)
-                else:
-                    self._look_further(wal)
-        raise Contention(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being removed")
+            return self._queues.remove_wal(wal, pushed)
 
-    def remove_empty_queue(self, queue_path: str) -> bool:
+    def remove_empty_queue(self, server: str, queue_id: str) -> bool:
         """Delete a queue of this peer that contains no WALs and gets none; returns whether it is gone now.
 
-        Raises ValueError for a path that is not a queue of this peer.
+        Raises ValueError for a name that is not a server's, or not that of a queue of this peer.
         """
-        server, name = self._nodes.place(queue_path)
-        if self._nodes.queue(server, name) != queue_path or parse_queue_id(name).peer_id != self.peer_id:
-            raise ValueError(f"{queue_path} is not a queue of peer {self.peer_id} under {self._nodes.queues}")
+        if parse_queue_id(queue_id).peer_id != self.peer_id:
+            raise ValueError(f"{server}/{queue_id} is not a queue of peer {self.peer_id}")
+        ServerName.parse(server)
         with self._lock:
             self._fenced.check()
-            if self._is_live(f"{queue_path}/") or children(self._zk, queue_path):
-                return False
-            self._finished = self._delete_queue(queue_path)
-            return self._finished
+            return self._queues.remove_empty_queue(server, queue_id)
 
     def write(self, operations: Callable[[TransactionRequest], None]) -> Refusal | None:
         """Write something of Walferry's own in one multi that is carried out only while this is the holder.
@@ -287,15 +233,12 @@ class Lease:
 
         References that are already gone are skipped. Raises ValueError for a name that a file cannot have.
         """
-        parent = self._nodes.hfile_refs(self.peer_id)
         for name in names:
             if not is_file_name(name):
                 raise ValueError(f"{name!r} is not the name of an HFile")
-        paths = [f"{parent}/{name}" for name in names]
         with self._lock:
             self._fenced.check()
-            there = [path for path, znode in zip(paths, read_all(self._zk, paths), strict=True) if znode is not None]
-            delete_fenced(lambda operations: self._write(operations).refusal, there)
+            self._queues.remove_hfile_refs(names)
 
     def release(self) -> None:
         """Give the lease up, so that the next holder need not wait for the session's end. A lost lease may be released, too.
@@ -306,9 +249,10 @@ class Lease:
         """
         seconds = self.right.end()  # without the lock: a request that is just beginning waits for it
         with self._lock:
-            self._fenced.release(forget=self._finished, calls_seconds=seconds)
+            self._fenced.release(forget=self._queues.finished, calls_seconds=seconds)
+            self._queues.close()
 
-    def __enter__(self) -> "Lease":
+    def __enter__(self) -> Lease:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -319,124 +263,14 @@ class Lease:
         if group != self.group:
             raise ValueError(f"WAL {wal} is of group {group}, and this lease is for group {self.group}")
 
-    def _look_up(self, wal: str) -> _Queued:
-        for _ in range(TRIES):
-            path = self._place_of(wal)
-            if path is None:
-                raise WalGone(self.peer_id, wal)
-            znode = read(self._zk, path)
-            if znode is not None:
-                self._seen[wal] = _Queued(path, decode_position(znode.value, path), int(znode.stat.version))
-                return self._seen[wal]
-            self._look_further(wal)
-        raise Contention(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being looked up")
-
-    def _place_of(self, wal: str) -> str | None:
-        """Return the WAL's znode as last seen, which may have moved since; None if no queue of the peer contains the WAL."""
-        if wal not in self._queues:
-            self._look_further(wal)
-        return f"{self._queues[wal]}/{wal}" if wal in self._queues else None
-
-    def _look_further(self, wal: str) -> None:
-        """Look for the WAL in all queues of the peer. Queues move as a whole, so its queue's other WALs should be there too."""
-        before = self._queues.pop(wal, None)
-        path = find_wal(self._session, self.peer_id, wal)
-        if path is None:
-            return
-        now = path.rpartition("/")[0]
-        beside = [other for other, queue in self._queues.items() if queue == before and before != now]
-        self._queues |= dict.fromkeys([wal, *beside], now)
-        if before is not None and before != now and (newest := self._newest.pop(before, None)) is not None:
-            self._newest.setdefault(now, newest)
-
-    def _remember(self, queue: str, wals: Sequence[WalName]) -> None:
-        """Note the group's WALs that were seen in a queue."""
-        self._queues |= {wal.text: queue for wal in wals}
-        if wals:
-            self._newest[queue] = max(wals, key=lambda wal: wal.timestamp)
-
-    def _mine(self, names: Iterable[str]) -> list[WalName]:
-        """Return the names that are WALs of the group."""
-        return [wal for name in names if (wal := as_wal_name(name)) is not None and wal.group == self.group]
-
     def _write(self, operations: Callable[[TransactionRequest], None]) -> WriteOutcome:
         return self._fenced.write(operations, [self._guard])
 
-    def _set(self, seen: _Queued, value: bytes, ids: Sequence[IdUpdate]) -> bool:
-        def operations(multi: TransactionRequest) -> None:
-            multi.set_data(seen.path, value, seen.version)
-            for update in ids:
-                update.add_to(multi)
 
-        return expected(self._write(operations).refusal, *NOT_AS_READ) is None
+def _writes(session: Session) -> type[ZNodeWrites] | type[TableWrites]:
+    """Return what writes to the queues of this source."""
+    if not session.nodes.in_table:
+        return ZNodeWrites
+    from walferry.replication.queues.table_writes import TableWrites  # it imports numpy, so only where it is used
 
-    def _is_live(self, wal_path: str) -> bool:
-        """Return whether a running server adds WALs to this WAL's queue. A dead server never comes back under its name."""
-        server, queue_id = self._nodes.place(wal_path.rpartition("/")[0])
-        return not parse_queue_id(queue_id).recovered and is_live(self._zk, self._nodes, server)
-
-    def _newer_wal(self, path: str) -> str | None:
-        """Return the znode of a newer WAL of the group in the same queue; None if no newer one exists and no server adds any.
-
-        Raises LastWal if a live server may still write to this WAL.
-        """
-        queue, _, name = path.rpartition("/")
-        wal = parse_wal_name(name)
-        newest = self._newest.get(queue)
-        if newest is None or newest.timestamp <= wal.timestamp:
-            if not self._is_live(path):
-                return None
-            there = self._mine(children(self._zk, queue) or ())
-            if wal not in there:
-                raise _NotThere
-            self._remember(queue, there)
-            newest = self._newest[queue]
-        if newest.timestamp <= wal.timestamp:
-            raise LastWal(path)
-        return f"{queue}/{newest.text}"
-
-    def _removed(self, path: str, newer: str | None) -> None:
-        """Forget a WAL that was removed. If no server adds to its queue, the queue is deleted once it is empty."""
-        queue, _, wal = path.rpartition("/")
-        self._queues.pop(wal, None)
-        self._finished = False
-        if newer is None:
-            self._newest.pop(queue, None)
-            left = children(self._zk, queue) or []
-            mine = self._mine(left)
-            self._remember(queue, mine)
-            self._finished = not mine
-            if not left:
-                self._delete_queue(queue)
-
-    def _delete_queue(self, queue: str) -> bool:
-        """Delete the queue unless it contains WALs or may get some; delete Walferry's pseudo server with its last queue.
-
-        Returns whether the queue is gone.
-        """
-        if self._is_being_copied(queue) or not self._deleted_if_empty(queue):
-            return False
-        if self._nodes.place(queue)[0] == WALFERRY_SERVER:
-            self._deleted_if_empty(self._nodes.queue_server(WALFERRY_SERVER))  # a claimer that needs it creates it again
-        return True
-
-    def _is_being_copied(self, queue: str) -> bool:
-        """Return whether a claim in a classic layout may still copy WALs into the queue: the original queue still exists."""
-        queue_id = parse_queue_id(self._nodes.place(queue)[1])
-        if not self._nodes.locked or not queue_id.recovered:
-            return False
-        *before, last = queue_id.dead_servers
-        return read(self._zk, self._nodes.queue(last, str(QueueId(queue_id.peer_id, tuple(before))))) is not None
-
-    def _deleted_if_empty(self, path: str) -> bool:
-        refusal = expected(self._write(lambda multi: multi.delete(path)).refusal, NoNodeError, NotEmptyError)
-        return refusal is None or isinstance(refusal.error, NoNodeError)
-
-
-def _deletion(path: str, newer: str | None) -> Callable[[TransactionRequest], None]:
-    def operations(multi: TransactionRequest) -> None:
-        if newer is not None:
-            multi.check(newer, -1)
-        multi.delete(path)
-
-    return operations
+    return TableWrites

@@ -18,7 +18,8 @@ from walferry.base.zk.watcher import Watcher
 from walferry.hbase.files.errors import StoreError
 from walferry.replication.peers.reading import check_ours
 from walferry.replication.queues.consistent import consistent
-from walferry.replication.queues.reading import closed_groups, list_queues, queued_groups
+from walferry.replication.queues.queue import closed_groups
+from walferry.replication.queues.reading import list_queues, queued_groups
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peers import look_again_seconds, read_peer
 from walferry.replication.source.session import Session, writing_session

@@ -5,15 +5,13 @@
 All steps see the queues through `list_queues`, which reads names only. Two functions also read positions: `read_queues` reads all
 of them, `read_begun` only the positions of WALs whose shipping has begun.
 
-A queue may be moved meanwhile: see `consistent`.
+A queue may be moved meanwhile: see `consistent`. HBase 3 keeps its queues in a table: see `in_table`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, overload
 
 from walferry.base.zk.client import Watch, ZNode, children, children_all, children_each, read_all
 from walferry.base.zk.errors import AnswerTooLong
@@ -22,6 +20,7 @@ from walferry.hbase.errors import PositionError
 from walferry.hbase.names import QueueId, WalName, as_wal_name, is_server_name, parse_queue_id, parse_wal_name
 from walferry.hbase.values import decode_position
 from walferry.replication.queues.consistent import looked_for
+from walferry.replication.queues.queue import NamedWals, Queue, QueuedWal, groups
 from walferry.replication.source.peers import check_storage
 from walferry.replication.source.session import Session
 
@@ -32,69 +31,6 @@ OnOdd = Callable[[str], None]  # called with the path of a znode that is not a q
 
 def _pass_over(_: str) -> None:
     """Ignore a znode that is not a queue, as most readers do."""
-
-
-class QueuedWal(NamedTuple):
-    """A WAL in a queue."""
-
-    name: WalName
-    path: str  # the WAL's znode when it was read; HBase may have moved it since
-    position_or_problem: int | PositionError | None  # None: the position was not read
-    version: int | None = None  # of the znode, if its position was read
-    set_ms: int | None = None  # when the position was set or the WAL queued, by ZooKeeper's clock; None as for `version`
-
-    @property
-    def position(self) -> int:
-        """Byte offset just after the last shipped entry, 0 at the beginning. Raises PositionError if it cannot be parsed."""
-        if isinstance(self.position_or_problem, PositionError):
-            raise self.position_or_problem
-        if self.position_or_problem is None:
-            raise ValueError(f"the position in {self.path} was not read")
-        return self.position_or_problem
-
-
-@dataclass(frozen=True, slots=True)
-class NamedWals(Sequence[QueuedWal]):
-    """A queue's WALs, made from their names when asked for: people are shown few of all queued WALs."""
-
-    path: str  # the queue's znode
-    names: Sequence[str]
-    begun: Mapping[str, QueuedWal]  # by znode; all other WALs are at position 0
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @overload
-    def __getitem__(self, at: int) -> QueuedWal: ...
-    @overload
-    def __getitem__(self, at: slice) -> NamedWals: ...
-    def __getitem__(self, at: int | slice) -> QueuedWal | NamedWals:
-        return NamedWals(self.path, self.names[at], self.begun) if isinstance(at, slice) else self._made(self.names[at])
-
-    def __iter__(self) -> Iterator[QueuedWal]:
-        return map(self._made, self.names)
-
-    def _made(self, name: str) -> QueuedWal:
-        path = f"{self.path}/{name}"
-        return self.begun.get(path) or QueuedWal(parse_wal_name(name), path, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """One peer's WALs at one server, sorted by group and then by age, oldest first."""
-
-    server: str
-    id: QueueId
-    path: str
-    wals: Sequence[QueuedWal]
-    server_is_live: bool
-    problems: tuple[str, ...] = ()  # children that are not WALs
-    unread: AnswerTooLong | None = None  # why its WALs could not be listed; `wals` is empty then
-
-    @property
-    def live(self) -> bool:
-        """Whether the server runs and still adds WALs; a queue that came from a dead server gets none."""
-        return self.server_is_live and not self.id.recovered
 
 
 @dataclass(frozen=True)
@@ -131,6 +67,10 @@ def list_queues(
     when the connection is lost. Raises StorageError, QueuesMoving; and, unless `even_unread`, AnswerTooLong for a queue whose
     WALs cannot be listed.
     """
+    if session.nodes.in_table:
+        from walferry.replication.queues import in_table  # it imports numpy, so only where it is used
+
+        return in_table.read_queues(session, peer_id, watch)
     check_storage(session)
     listing = looked_for(session, lambda: _listing(session, peer_id, watch, watch_wals, even_unread=even_unread), _both_listings)
     return _queues(listing, {}, _live(session, watch))
@@ -141,6 +81,8 @@ def see_queues(session: Session) -> SeenQueues:
 
     Names that make no sense become problems. Raises StorageError, QueuesMoving.
     """
+    if session.nodes.in_table:
+        return _seen_in_table(session)
     check_storage(session)
     odd: set[str] = set()  # `look` may be repeated
     listing = looked_for(session, lambda: _listing(session, None, on_odd=odd.add, even_unread=True), _both_listings)
@@ -152,11 +94,23 @@ def see_queues(session: Session) -> SeenQueues:
     return SeenQueues(tuple(queues), tuple(name for name in servers if is_server_name(name)), tuple(sorted(odd)))
 
 
+def _seen_in_table(session: Session) -> SeenQueues:
+    from walferry.replication.queues import in_table  # it imports numpy, so only where it is used
+
+    odd: list[str] = []
+    queues = in_table.read_queues(session, problems=odd)
+    return SeenQueues(tuple(queues), tuple(sorted(_live(session))), tuple(sorted(set(odd))))
+
+
 def read_queues(session: Session, peer_id: str, group: str | None = None) -> list[Queue]:
     """Return all queues of a peer with their positions, as they lay at one moment.
 
     With `group`, only queues with WALs of this group are returned, and only these WALs. Raises StorageError, QueuesMoving.
     """
+    if session.nodes.in_table:
+        from walferry.replication.queues import in_table  # it imports numpy, so only where it is used
+
+        return in_table.read_queues(session, peer_id) if group is None else in_table.read_group(session, peer_id, group, None)
     check_storage(session)
 
     def look() -> tuple[_Listing, _Values]:
@@ -183,6 +137,8 @@ def read_begun(session: Session, queues: Sequence[Queue]) -> list[Queue]:
     The WALs of a group are shipped one after the other. So each group is read from its oldest WAL to the first one that has no
     position. If a later WAL has a position after all, the plan merely counts too many bytes as unshipped.
     """
+    if session.nodes.in_table:
+        return list(queues)
     begun = _begun(session, queues)
     return [
         replace(queue, wals=tuple([begun.get(wal.path) or QueuedWal(wal.name, wal.path, 0) for wal in queue.wals]))
@@ -204,35 +160,12 @@ def _begun(session: Session, queues: Iterable[Queue]) -> dict[str, QueuedWal]:
     return begun
 
 
-def groups(queue: Queue) -> dict[str, Sequence[QueuedWal]]:
-    """Return the queue's WALs by WAL group, oldest first."""
-    found: dict[str, Sequence[QueuedWal]] = {}
-    rest = queue.wals
-    while rest:
-        group = rest[0].name.group
-        end = len(rest) if rest[-1].name.group == group else bisect_right(rest, group, key=lambda wal: wal.name.group)
-        found[group], rest = rest[:end], rest[end:]
-    return found
-
-
-def closed_groups(queue: Queue) -> dict[str, Sequence[QueuedWal]]:
-    """Return the queue's closed WALs by WAL group, oldest first. A live server still writes to each group's newest WAL."""
-    return {group: wals[:-1] if queue.live else wals for group, wals in groups(queue).items()}
-
-
-def positions(wals: Sequence[QueuedWal]) -> Iterator[tuple[str, int | PositionError | None]]:
-    """Yield the names of WALs with their positions, or why a position cannot be parsed. Makes no objects for NamedWals."""
-    if isinstance(wals, NamedWals):
-        for name in wals.names:
-            begun = wals.begun.get(f"{wals.path}/{name}")
-            yield name, begun.position_or_problem if begun else 0
-    else:
-        for wal in wals:
-            yield wal.name.text, wal.position_or_problem
-
-
 def queue_paths(session: Session, peer_id: str) -> list[str]:
     """Return the znodes of the peer's queues at all servers, not necessarily as of one moment. Unreadable names are left out."""
+    if session.nodes.in_table:
+        from walferry.replication.queues import in_table  # it imports numpy, so only where it is used
+
+        return in_table.queue_paths(session, peer_id)
     return [path for _, queue_id, path in every_queue(session) if queue_id.peer_id == peer_id]
 
 
@@ -241,6 +174,10 @@ def queued_groups(session: Session, peer_id: str, *, even_unread: bool = False) 
 
     Raises AnswerTooLong for a queue that cannot be listed; with `even_unread` its groups are left out.
     """
+    if session.nodes.in_table:
+        from walferry.replication.queues import in_table  # it imports numpy, so only where it is used
+
+        return frozenset(wal.name.group for queue in in_table.read_queues(session, peer_id) for wal in queue.wals)
     listing = _listing(session, peer_id, even_unread=even_unread)
     names = (as_wal_name(name) for queue in listing.values() for name in queue.names)
     return frozenset(wal.group for wal in names if wal is not None)

@@ -19,6 +19,7 @@ from walferry.base.security.login import Login
 from walferry.base.zk.client import children_each
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.hbase.cluster import live_servers
+from walferry.hbase.files.listing import names_of_server
 from walferry.hbase.names import ServerName, as_wal_name
 from walferry.hbase.rpc.admin import roll_wal_writer
 from walferry.hbase.rpc.errors import RpcError
@@ -28,6 +29,7 @@ CALLS_SECONDS = 30.0  # for all servers together: silent servers delay a batch n
 GRACE_SECONDS = 1.0  # for a call that ends in time to report its error
 QUEUED_SECONDS = 30.0  # until the WALs that a roll has begun are queued
 POLL_SECONDS = 0.2
+POLL_FOLDERS_SECONDS = 0.5
 ASKED_AT_ONCE = 64
 
 log = logging.getLogger(__name__)
@@ -73,6 +75,9 @@ def _newest(session: Session, queues: Iterable[_Queue]) -> _Newest:
     The plan reports a queue that cannot be listed. The server's other queues show whether it has rolled.
     """
     queues = list(queues)
+    if session.nodes.in_table:  # HBase 3 queues a WAL by beginning it
+        names_of = {server: [wal.text for wal in names_of_server(session.store, server)] for server in {q[0] for q in queues}}
+        return {queue: _newest_of(names_of[queue[0]]) for queue in queues}
     found = children_each(session.zk, [session.nodes.queue(*queue) for queue in queues])
     names = [() if isinstance(each, AnswerTooLong) else each or () for each in found]
     return {queue: _newest_of(of_queue) for queue, of_queue in zip(queues, names, strict=True)}
@@ -132,6 +137,7 @@ def _ask(servers: Collection[ServerName], login: Login) -> dict[str, str]:
 def _await_newer(session: Session, before: _Newest) -> Collection[_Queue]:
     """Return the queues where some group has no newer WAL when time is up. Groups that have left their queue do not count."""
     give_up = time.monotonic() + QUEUED_SECONDS
+    pause = POLL_FOLDERS_SECONDS if session.nodes.in_table else POLL_SECONDS
     waiting = before
     while True:
         now = _newest(session, waiting)
@@ -142,4 +148,4 @@ def _await_newer(session: Session, before: _Newest) -> Collection[_Queue]:
         }
         if not waiting or time.monotonic() > give_up:
             return waiting.keys()
-        time.sleep(POLL_SECONDS)
+        time.sleep(pause)

@@ -29,7 +29,8 @@ from walferry.hbase.files.store import OLD_WALS, WalStore
 from walferry.hbase.files.systems import FolderEntry, list_entries
 from walferry.hbase.names import is_server_name
 from walferry.replication.peers.reading import ENABLED, Peer
-from walferry.replication.queues.reading import CVERSION, Queue, list_queues
+from walferry.replication.queues.queue import Queue
+from walferry.replication.queues.reading import CVERSION, list_queues
 from walferry.replication.source.agreement import master_peers
 from walferry.replication.source.peers import read_peers
 from walferry.replication.source.session import Session

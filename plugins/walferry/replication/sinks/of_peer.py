@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from walferry.base.zk.right import Right
+from walferry.hbase.queue_table import QUEUE_TABLE
 from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import PeerSettings, SinkHooks, SinkKind
 from walferry.replication.sinks.hbase import reachable
@@ -68,8 +69,9 @@ def open_sink(
     from walferry.replication.sinks.hbase.sink import HBaseSink
 
     source = session.source
+    refs = f"{QUEUE_TABLE}/{peer.id}" if session.nodes.in_table else session.nodes.hfile_refs(peer.id)
     hfiles = HFileSender(
-        session.zk, session.nodes.hfile_refs(peer.id), lease, HFileSource.of(source), on_missing_hfiles,
+        session.zk, refs, lease, HFileSource.of(source), on_missing_hfiles,
         settings.call_timeout_seconds,
     )  # fmt: skip
     return HBaseSink(

@@ -18,15 +18,28 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from typing import TypeVar
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.cluster import release, zk_has
-from walferry.hbase.errors import ChangingPeer, ClusterError, MasterPresent, MasterSilent, MissingPeer, StalePeer, StorageError
+from walferry.hbase.errors import (
+    ChangingPeer,
+    ClusterError,
+    MasterPresent,
+    MasterSilent,
+    MissingPeer,
+    PeerError,
+    QueuesMigrating,
+    StalePeer,
+    StorageError,
+)
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.systems import exists
+from walferry.hbase.layout import QueueLayout
+from walferry.hbase.queue_table import QUEUE_TABLE
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError
@@ -55,32 +68,39 @@ def check_peer(session: Session, peer_id: str, *, even_paused: bool = False) -> 
         check_agreement(session, peer_id)  # the Master may know a peer that is not in ZooKeeper
         raise
     (check_ours if even_paused else check_shippable)(peer)
+    if peer.serial and session.nodes.in_table:
+        raise PeerError(
+            peer.id, "it is serial, and its last pushed ids are in a table of HBase 3, which Walferry does not write",
+            "Leave it to HBase, or make it not serial",
+        )  # fmt: skip
     PeerSettings.of(session.source.replication, peer)  # raises for a wrong setting
     check_agreement(session, peer_id)
     return peer
 
 
 def check_no_change(session: Session, peer: Peer) -> None:
-    """Check that the Master has finished each change of a serial peer. Raises ChangingPeer, MasterSilent, ConnectError.
+    """Check that the Master has finished each change of a serial peer, and, with HBase 3, has finished adding peers.
+
+    Raises ChangingPeer, MasterSilent, ConnectError.
 
     After a peer became serial or got more tables, the Master opens regions anew, and then writes the regions' last pushed ids
     without looking at those that are there (ModifyPeerProcedure). It would lower ids that were raised in the meantime, and edits
     that wait for them would wait for ever.
+
+    A live server of HBase 3 may have no row yet for a peer that is being added. All its WALs would seem to be unshipped.
     """
-    if not peer.serial:
+    if not (peer.serial or session.nodes.in_table):
         return
     if session.source.master_absent:
-        raise ChangingPeer(
-            peer.id, "it is serial, and without an HMaster nothing says whether a change of it is finished", "Start one"
-        )
+        raise ChangingPeer(peer.id, "without an HMaster nothing says whether a change of it is finished", "Start one")
     try:
-        changing = _asked(session, master.is_changing_peers)
+        changing = asked(session, master.is_changing_peers)
     except (ClusterError, RpcError) as error:
         raise _silent(error) from error
     if changing:
         raise ChangingPeer(
-            peer.id, "it is serial, and the HMaster has not finished adding or updating a peer",
-            "It may be opening regions anew: the next batch ships the peer",
+            peer.id, "the HMaster has not finished adding or updating a peer, and may be opening regions anew",
+            "The next batch ships the peer",
         )  # fmt: skip
 
 
@@ -155,15 +175,41 @@ def master_peers(session: Session) -> Mapping[str, Peer] | None:
         check_master_absent(session)
         return None
     try:
-        return {peer.id: peer_of_master(peer) for peer in _asked(session, master.list_peers)}
+        return {peer.id: peer_of_master(peer) for peer in asked(session, partial(_peers_and_queues, session))}
+    except StorageError:
+        raise
     except (ClusterError, RpcError) as error:
         if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or is_hbase_1(session):
             return None
         raise _silent(error) from error
 
 
-def _asked(session: Session, ask: Callable[[Connection], T]) -> T:
-    """Ask the active Master. Raises ClusterError, ZNodeValueError, RpcError, ConnectError."""
+def check_queues(session: Session) -> None:
+    """Check that the queues are where the connection says. HBase 3's Master moves them to a table. Raises StorageError.
+
+    A queue that is not in ZooKeeper any more is therefore shipped, or was moved between two queues.
+    """
+    master_peers(session)
+
+
+def _peers_and_queues(session: Session, connection: Connection) -> list[pb.ReplicationPeerDescription]:
+    """Ask the Master for the peers, and check where it keeps the queues. Raises StorageError, RpcError."""
+    peers = master.list_peers(connection)
+    if session.nodes.in_table:
+        if not master.has_moved_queues(connection):
+            raise QueuesMigrating(
+                f"the HMaster has not moved all queues from ZooKeeper to table {QUEUE_TABLE} yet", "Try again in a minute"
+            )
+    elif any(peer.HasField("syncReplicationState") for peer in peers):  # HBase 3 says it of each peer, older ones of none
+        raise StorageError(
+            f"the HMaster runs HBase 3. It keeps replication queues in table {QUEUE_TABLE}, and moves those of HBase 2 there",
+            f"Set queue_layout in the connection's extra to {QueueLayout.TABLE}. Acknowledged edits count, or are shipped again",
+        )
+    return peers
+
+
+def asked(session: Session, ask: Callable[[Connection], T]) -> T:
+    """Ask the active Master, and return the answer. Raises ClusterError, ZNodeValueError, RpcError, ConnectError."""
     at = active_master(session.zk, session.nodes)
     with master.connect(at, login=session.source.login, timeout=CALL_SECONDS) as connection:
         return ask(connection)

@@ -1,6 +1,7 @@
 """Reads the source's peers: from ZooKeeper, or from files if the source keeps them there (`SourceCluster.peers_root`).
 
-ZooKeeper reports changes of its znodes. Nothing reports a change of a file, so streams look again every LOOK_AGAIN_SECONDS.
+ZooKeeper reports changes of its znodes. Nothing reports a change of a file, or of HBase 3's table of
+queues, so streams look again every LOOK_AGAIN_SECONDS.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ def check_storage(session: Session) -> None:
 
 
 def look_again_seconds(source: SourceCluster) -> float | None:
-    """Return after how many seconds a change of a peer is looked for; None if ZooKeeper reports it."""
-    return None if source.peers_root is None else LOOK_AGAIN_SECONDS
+    """Return after how many seconds a change of a peer or a queue is looked for; None if ZooKeeper reports it."""
+    return LOOK_AGAIN_SECONDS if source.peers_root is not None or source.nodes.in_table else None
 
 
 def place_of(session: Session, peer_id: str) -> str:

@@ -11,13 +11,14 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from walferry.base.errors import WalferryError
 from walferry.base.zk.errors import ConnectError, ZNodeValueError
 from walferry.hbase.cluster import live_servers
-from walferry.hbase.errors import MissingPeer, PausedPeer, PeerError, UnmanagedPeer
+from walferry.hbase.errors import MasterSilent, MissingPeer, PausedPeer, PeerError, UnmanagedPeer
 from walferry.hbase.names import ServerName, parse_queue_id
 from walferry.replication.peers.reading import check_shippable
 from walferry.replication.queues.claims import claim as claims
@@ -25,7 +26,7 @@ from walferry.replication.queues.claims.claim import delete_queue
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
 from walferry.replication.queues.errors import LeaseHeld, LiveServer, NoTarget
 from walferry.replication.queues.lease import acquire
-from walferry.replication.source.agreement import disagreements
+from walferry.replication.source.agreement import check_queues, disagreements
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peers import peer_ids, read_peer, read_peers
 from walferry.replication.source.session import Session, open_session
@@ -298,6 +299,8 @@ def outcome(source: SourceCluster, drains: Sequence[Drain], run_id: str, jobs: M
     """Return the outcome of the run's queues, wherever they lie now. `jobs` contains how each peer's job has ended."""
     with open_session(source) as session:
         there = recovered_queues(session)
+        with suppress(MasterSilent):  # otherwise a queue that is gone may have been moved to HBase 3's table
+            check_queues(session)
         peers = sorted({drain.peer for drain in drains})
         summaries = {(peer_id, s.group): s for peer_id in peers for s in read_run(session, peer_id, run_id)}
     left = _wals_left(drains, there)
@@ -436,6 +439,6 @@ def _remove_empty(session: Session, queue: RecoveredQueue, run_id: str) -> None:
     group = ServerName.parse(queue.dead_server).encoded()
     try:
         with acquire(session, queue.peer_id, group, f"run {run_id}") as lease:
-            lease.remove_empty_queue(session.nodes.queue(queue.server, queue.queue_id))
+            lease.remove_empty_queue(queue.server, queue.queue_id)
     except LeaseHeld as error:
         log.info("%s is left: %s", queue.ref, error)

@@ -18,7 +18,7 @@ from walferry.observe.status.model import BytesLeft, LagKind
 from walferry.observe.status.notes import Notes, PeerDown
 from walferry.observe.status.view import Holder
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER
-from walferry.replication.queues.reading import Queue
+from walferry.replication.queues.queue import Queue
 
 
 def test_a_wal_of_the_future_has_no_age_and_neither_has_its_peer() -> None:

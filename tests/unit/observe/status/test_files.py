@@ -13,7 +13,7 @@ from tests.unit.observe.status.views import HOUR, SERVER, queue, wal
 from walferry.hbase.files import systems
 from walferry.observe.status import files as module
 from walferry.observe.status.files import Files, FilesSeen, Read
-from walferry.replication.queues.reading import Queue
+from walferry.replication.queues.queue import Queue
 from walferry.replication.source.cluster import SourceCluster
 
 NOW = int(time.time() * 1000)

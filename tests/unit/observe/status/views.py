@@ -11,7 +11,7 @@ from walferry.hbase.names import parse_queue_id, parse_wal_name
 from walferry.observe.status.notes import GroupNotes, Notes, RunNote
 from walferry.observe.status.view import ZooKeeperView
 from walferry.replication.peers.reading import Peer
-from walferry.replication.queues.reading import Queue, QueuedWal
+from walferry.replication.queues.queue import Queue, QueuedWal
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from walferry.hbase.errors import PositionError
 from walferry.hbase.names import parse_queue_id, parse_wal_name
-from walferry.replication.queues.reading import NamedWals, Queue, QueuedWal, closed_groups, groups, positions, queue_of
+from walferry.replication.queues.queue import NamedWals, Queue, QueuedWal, closed_groups, groups, positions
+from walferry.replication.queues.reading import queue_of
 
 SERVER = "rs-1.example.org,16020,1700000000001"
 GROUP = SERVER.replace(",", "%2C")

@@ -9,7 +9,7 @@ import pytest
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.names import parse_queue_id, parse_wal_name
 from walferry.replication.peers.reading import Peer
-from walferry.replication.queues.reading import Queue, QueuedWal
+from walferry.replication.queues.queue import Queue, QueuedWal
 from walferry.replication.retention.limits import _ADVICE, OldWalLimits, exceeded
 from walferry.replication.retention.survey import OldWal, ShippedBy, surveyed
 

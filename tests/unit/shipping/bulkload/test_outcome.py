@@ -12,7 +12,7 @@ from tests.unit.shipping.bulkload.jobs import groups_of, targets
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import parse_wal_name
 from walferry.load.errors import RunsLost
-from walferry.replication.queues.reading import QueuedWal
+from walferry.replication.queues.queue import QueuedWal
 from walferry.shipping.bulkload.loading import Loaded, PartitionOutcome, wanted_wals
 from walferry.shipping.bulkload.outcome import REPORTED, Verdict, verdict_of
 from walferry.shipping.bulkload.rows import Note, WalReport

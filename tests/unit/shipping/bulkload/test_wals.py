@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from walferry.hbase.errors import PositionError
 from walferry.hbase.files.store import WalLocation
 from walferry.hbase.names import parse_wal_name
-from walferry.replication.queues.reading import QueuedWal
+from walferry.replication.queues.queue import QueuedWal
 from walferry.shipping.bulkload.wals import LARGEST_PART_BYTES, PARTS_A_CORE, LoadWal, number_wals, parts_of
 from walferry.shipping.candidates import Candidate
 
