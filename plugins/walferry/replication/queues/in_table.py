@@ -146,6 +146,7 @@ def read_queues(
     # In this order: a server that dies in between has a row, or no queue; WALs are only added.
     live = {str(server) for server in live_servers(session.zk, session.nodes, watch)}
     peers = [peer_id] if peer_id is not None else peer_ids(session) or []
+    rows = [row for row in rows if row.id.peer_id in peers]  # HBase's log cleaner ignores the rows of peers that are gone
     there = {(row.owner, row.id) for row in rows}
     rows += [QueueRow(server, QueueId(peer), {}) for peer in peers for server in live if (server, QueueId(peer)) not in there]
     wals = _by_server(session, {row.server for row in rows})

@@ -15,6 +15,7 @@ from walferry.replication.queues.errors import LastWal, WalGone
 from walferry.replication.queues.in_table import read_group, read_queues
 from walferry.replication.queues.queue import Queue, QueuedWal, closed_groups
 from walferry.replication.queues.table_writes import TableWrites
+from walferry.shipping.candidates import candidates
 
 ROUNDS = 12
 SESSION: Any = SimpleNamespace(
@@ -72,10 +73,11 @@ def live_through(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(ROUNDS):
             for _ in range(world.random.randrange(6)):
                 world.step()
-            groups = sorted({wal.name.group for queue in read_queues(SESSION, PEER) for wal in queue.wals})
-            for group in groups:
+            places = {each.group: each.place for each in candidates(read_queues(SESSION, PEER))}
+            for group, place in places.items():
+                seen = place if world.random.random() < 0.7 else None
                 with suppress(Killed, PeerEnabled, WalGone):
-                    ship(world, holder(world, group), group, read_group(SESSION, PEER, group, None), late)
+                    ship(world, holder(world, group), group, read_group(SESSION, PEER, group, seen), late)
                 if late and world.random.random() < 0.3:
                     writes, wal, end = world.random.choice(late)
                     with suppress(Killed, PeerEnabled, WalGone):
@@ -95,15 +97,15 @@ def live_through(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         assert not [row.row for row in world.read_rows() if row.id.recovered], "no row of a dead server is left"
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(25))
 def test_nothing_is_lost_and_each_dead_server_s_row_goes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     live_through(World(random.Random(seed)), monkeypatch)
 
 
 @pytest.mark.soak
-def test_nothing_is_lost_in_ten_thousand_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_lost_in_three_thousand_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = [0, 0, 0]
-    for seed in range(1000, 11_000):
+    for seed in range(1000, 4000):
         world = World(random.Random(seed))
         live_through(world, monkeypatch)
         counts = [a + b for a, b in zip(counts, (world.deleted, world.claims, world.blind), strict=True)]
