@@ -90,3 +90,12 @@ def parse_queue_row(row: bytes) -> tuple[str, QueueId]:
 def own_wals_group(server: ServerName) -> str:
     """Return the group of the WALs in which a server writes hbase:replication itself. They are never shipped."""
     return f"{server.encoded()}{OWN_WALS}"
+
+
+def has_own_wals(group: str, server: ServerName) -> bool:
+    """Return whether a group has a server's own WALs, also with hbase.wal.provider=multiwal.
+
+    With multiwal, the group of a namespace called "rep" is named almost alike: <server>.<server>.rep, without a part behind it.
+    """
+    own = own_wals_group(server)
+    return group == own or group.startswith(f"{server.encoded()}.{own}.")

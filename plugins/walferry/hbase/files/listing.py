@@ -94,11 +94,17 @@ def _may_lie_at(server: str, wal: WalName, dead_servers: Sequence[str]) -> bool:
     return server in dead_servers or (wal.server is not None and server == str(wal.server))
 
 
-def stored_wals(store: WalStore) -> Iterator[WalFile]:
-    """Yield all WALs below the store's root except hbase:meta's, some of them twice. Raises StoreError, WrongRoot."""
+def stored_wals(store: WalStore, folders: set[str] | None = None) -> Iterator[WalFile]:
+    """Yield all WALs below the store's root except hbase:meta's, some of them twice. Raises StoreError, WrongRoot.
+
+    All WALs that were there when the listing of WALs began are yielded, and some of those that were begun later. `folders` gets
+    the names of the servers that had a folder in WALs.
+    """
     store.check_root()
     for folder in list_entries(f"{store.root}/{WALS}"):
         if folder.is_folder:
+            if folders is not None:
+                folders.add(folder.name.removesuffix(SPLITTING))
             yield from _of_server(f"{store.root}/{WALS}/{folder.name.removesuffix(SPLITTING)}", folder.name.endswith(SPLITTING))
     archived = list_entries(f"{store.root}/{OLD_WALS}")
     yield from _files_in(f"{store.root}/{OLD_WALS}", archived, WalPlace.OLD)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from walferry.base.zk.client import Watch
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.errors import PositionError, StorageError
-from walferry.hbase.files.listing import stored_wals
+from walferry.hbase.files.listing import WalPlace, stored_wals
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.names import QueueId, ServerName, WalName, as_wal_name
 from walferry.hbase.queue_table import (
@@ -23,7 +23,7 @@ from walferry.hbase.queue_table import (
     QUEUE_FAMILY,
     QUEUE_TABLE,
     GroupOffset,
-    own_wals_group,
+    has_own_wals,
     parse_offset,
     parse_queue_row,
     queue_row,
@@ -149,7 +149,7 @@ def read_queues(
     rows = [row for row in rows if row.id.peer_id in peers]  # HBase's log cleaner ignores the rows of peers that are gone
     there = {(row.owner, row.id) for row in rows}
     rows += [QueueRow(server, QueueId(peer), {}) for peer in peers for server in live if (server, QueueId(peer)) not in there]
-    wals = _by_server(session, {row.server for row in rows})
+    wals = _by_server(session, {row.server for row in rows}, live)
     found = [_queue(row, wals[row.server], live) for row in rows]
     return sorted(found, key=lambda queue: (queue.server, str(queue.id)))
 
@@ -196,13 +196,26 @@ def _read_at(session: Session, peer_id: str, group: str, place: QueuePlace) -> Q
     return queue if queue.wals else None
 
 
-def _by_server(session: Session, servers: Collection[str]) -> Mapping[str, Sequence[WalName]]:
-    """Return the WALs of these servers that may be shipped, wherever they lie."""
+def _by_server(session: Session, servers: Collection[str], live: Collection[str]) -> Mapping[str, Sequence[WalName]]:
+    """Return the WALs of these servers that may be shipped, wherever they lie, none of them without all older ones of its group.
+
+    A WAL that is begun while the folders are listed may be seen only if it is archived in time, and HBase archives a younger WAL
+    before an older one if all of it is flushed. An offset behind it would pass the older one. So of a server that may begin WALs,
+    those count that are not younger than the newest one in its own folder, which is listed first.
+    """
+    begins, newest = set(live), dict[str, int]()
     found: dict[str, dict[str, WalName]] = defaultdict(dict)
-    for file in stored_wals(session.store):
-        if file.name.server is not None and (server := str(file.name.server)) in servers:
-            found[server][file.name.text] = file.name
-    return defaultdict(tuple, {server: tuple(wals.values()) for server, wals in found.items()})
+    for file in stored_wals(session.store, begins):
+        wal = file.name
+        if wal.server is None or (server := str(wal.server)) not in servers:
+            continue
+        if file.place is not WalPlace.OLD:
+            newest[wal.group] = max(wal.timestamp, newest.get(wal.group, -1))
+        found[server][wal.text] = wal
+    return defaultdict(tuple, {
+        server: tuple(wal for wal in wals.values() if server not in begins or wal.timestamp <= newest.get(wal.group, -1))
+        for server, wals in found.items()
+    })  # fmt: skip
 
 
 def _queue(row: QueueRow, wals: Iterable[WalName], live: Collection[str]) -> Queue:
@@ -216,12 +229,12 @@ def _queue(row: QueueRow, wals: Iterable[WalName], live: Collection[str]) -> Que
             offsets[group], unreadable[group] = BEGIN, error
         if (wal := offsets[group].wal) is not None and offsets[group].offset >= 0 and wal.group == group:
             found.setdefault(wal.text, wal)
-    own = own_wals_group(ServerName.parse(row.server))
+    server = ServerName.parse(row.server)
     path = f"{QUEUE_TABLE}/{row.row}"
     queued = []
     for wal in sorted(found.values(), key=lambda wal: (wal.group, wal.timestamp)):
         position = offsets[wal.group].position_of(wal)
-        if position is not None and wal.group != own:
+        if position is not None and not has_own_wals(wal.group, server):
             queued.append(QueuedWal(wal, f"{path}/{wal.text}", unreadable.get(wal.group, position)))
     problems = tuple(str(error) for error in unreadable.values())
     return Queue(row.owner, row.id, path, tuple(queued), row.owner in live, problems, in_table=True)

@@ -16,10 +16,10 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.hbase.files.listing import WalFile, WalPlace
 from walferry.hbase.names import WalName, parse_wal_name
 from walferry.hbase.queue_table import BEGIN, QUEUE_TABLE, GroupOffset, parse_offset, parse_queue_row
 from walferry.replication.queues.in_table import QueueRow
@@ -253,9 +253,14 @@ def in_place_of_hbase(world: World, monkeypatch: Any) -> Iterator[None]:
         assert table == QUEUE_TABLE
         return world.mutate(mutations, conditions)
 
-    def files(_: object) -> list[SimpleNamespace]:
-        world.step()
-        return [SimpleNamespace(name=wal.name) for wal in world.wals.values()]
+    def files(_: object, folders: set[str]) -> Iterator[WalFile]:
+        """List WALs, and then oldWALs; much may happen in between."""
+        first = [wal.name for wal in world.wals.values() if not wal.archived]
+        folders.update(wal.server for wal in world.wals.values() if not wal.archived)
+        for _ in range(world.random.randrange(4)):
+            world.step()
+        yield from (WalFile(name, "", 0, None, WalPlace.SERVER) for name in first)
+        yield from (WalFile(wal.name, "", 0, None, WalPlace.OLD) for wal in world.wals.values() if wal.archived)
 
     @contextmanager
     def tables(_: object) -> Iterator[None]:
