@@ -15,6 +15,7 @@ from walferry.hbase.queue_table import QUEUE_TABLE
 from walferry.replication.queues.dead_servers import recovered_queues
 from walferry.replication.queues.in_table import count_hfile_refs
 from walferry.replication.queues.lease import acquire
+from walferry.replication.queues.reading import kept_hfiles
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
 from walferry.shipping.garbage_collection import collect_garbage
@@ -134,6 +135,7 @@ def test_references_to_bulk_loaded_files_are_counted_and_let_go(sides, at, table
     table.keep_hfiles(f"{peer}9", ["one"])
     with open_session(at) as session:
         assert count_hfile_refs(session) == {peer: 3, f"{peer}9": 1}
+        assert kept_hfiles(session, peer, ["two", "gone already"]) == [f"hbase:replication/{peer}/hfileref:two"]
         with acquire(session, peer, dead.group, "a test") as lease:
             lease.remove_hfile_refs(["one", "three", "gone already"])
         assert count_hfile_refs(session) == {peer: 1, f"{peer}9": 1}

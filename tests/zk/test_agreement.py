@@ -16,7 +16,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.peer_files import PeerFolders
 from tests.sessions import session_of
 from tests.unit.hbase.rpc.fake_server import FakeServer, answer, exception, hang_up
-from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed, wal
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, prefixed, wal
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.errors import (
     ChangingPeer,
@@ -41,6 +41,7 @@ from walferry.replication.source.agreement import (
     check_agreement,
     check_no_change,
     check_peer,
+    check_queues_complete,
     disagreements,
     master_peers,
     why_master_counts,
@@ -176,6 +177,9 @@ def test_old_copies_in_files_are_found_out_too(
         assert check_peer(session, "p").id == "p"
 
 
+OVER, WAITING = pb.Procedure.SUCCESS, pb.Procedure.WAITING
+
+
 def is_doing(*procedures: tuple[str, Any]) -> Callable[[Any], bytes]:
     package = "org.apache.hadoop.hbase.master.replication"
     found = [pb.Procedure(class_name=f"{package}.{name}", state=state) for name, state in procedures]
@@ -230,6 +234,37 @@ def test_a_serial_peer_of_hbase_3_is_refused_by_name(zk: KazooClient, hbase: HBa
         check_peer(session, "p")
 
 
+def serves(*servers: str) -> Callable[[Any], bytes]:
+    """The Master knows these live servers."""
+    load = pb.ServerLoad(report_end_time=1)
+    names = [pb.ServerName(host_name=h, port=int(p), start_code=int(c)) for h, p, c in (server.split(",") for server in servers)]
+    status = pb.ClusterStatus(live_servers=[pb.LiveServerInfo(server=name, server_load=load) for name in names])
+    return lambda request: answer(request, pb.GetClusterStatusResponse(cluster_status=status).SerializeToString())
+
+
+def test_before_a_queue_of_hbase_3_is_believed_to_be_empty_the_master_has_to_be_done(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster
+) -> None:
+    session = session_of(zk, replace(source, queue_layout=QueueLayout.TABLE))
+    crash, added = is_doing(("ServerCrashProcedure", WAITING)), is_doing(("AddPeerProcedure", WAITING))
+    done, here = is_doing(("ServerCrashProcedure", OVER)), serves(SERVER)
+    with master(hbase, crash, here, added, here, done, serves(SERVER, DEAD), done, serves(), done, here):
+        for _ in range(4):  # a crash, an unfinished peer, a server whose session has just ended, one that has just started
+            with pytest.raises(ChangingPeer, match="so a queue may be missing"):
+                check_queues_complete(session, "p")
+        check_queues_complete(session, "p")
+    check_queues_complete(session_of(zk, source), "p")  # in ZooKeeper each live server has its queue before it writes
+
+
+def test_a_connection_that_looks_for_a_table_at_hbase_2_is_refused(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster
+) -> None:
+    session = session_of(zk, replace(source, queue_layout=QueueLayout.TABLE))
+    refused = pytest.raises(StorageError, match=r"the HMaster runs HBase 2.* Set queue_layout in the connection's extra to 2\.x")
+    with master(hbase, knows(peer())), refused:
+        check_peer(session, "p")
+
+
 @pytest.mark.parametrize("name", ["sync-rep-state", "new-sync-rep-state"])
 def test_states_of_synchronous_replication_are_read_and_only_none_is_shipped(
     zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster, name: str
@@ -251,7 +286,6 @@ def test_a_peer_with_a_remote_wal_dir_is_refused_by_name(zk: KazooClient, hbase:
         check_peer(session_of(zk, source), "p")
 
 
-OVER, WAITING = pb.Procedure.SUCCESS, pb.Procedure.WAITING
 SERIAL = Peer("p", "zk:2181:/hbase", "DISABLED", {}, serial=True)
 
 

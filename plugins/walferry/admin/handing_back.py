@@ -34,7 +34,7 @@ from walferry.load.earlier_loads import end_loads
 from walferry.replication.peers.reading import ENABLED, Peer, check_ours
 from walferry.replication.peers.settings import HANDED_BACK_TO, PREFIX, SUCCEEDS
 from walferry.replication.queues.reading import read_queues
-from walferry.replication.source.agreement import check_agreement
+from walferry.replication.source.agreement import check_agreement, check_queues_complete
 from walferry.replication.source.peer_state import was_enabled
 from walferry.replication.source.peers import read_peer, successor
 from walferry.shipping.plan import plan_peer
@@ -173,6 +173,7 @@ def _check_successor(admin: PeerAdmin, peer: Peer, new_id: str) -> Peer:
 def _check_shipped(admin: PeerAdmin, peer: Peer, new_id: str) -> None:
     """Raise Refused unless each WAL in our queues is shipped whole, or HBase will ship it from its first byte on."""
     session = admin.session
+    check_queues_complete(session, peer.id)
     plan = plan_peer(session, peer.id)  # shipped WALs stay shipped, so the plan may be read first
     shipped = {wal.name for group in plan.groups for wal in group.wals if wal.finished}
     ours = read_queues(session, peer.id)

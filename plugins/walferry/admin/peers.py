@@ -24,7 +24,7 @@ from walferry.replication.peers.settings import MANAGED, PREFIX
 from walferry.replication.queues.lease import WHY_SETTLING, settling_seconds
 from walferry.replication.queues.reading import queue_paths, read_queues
 from walferry.replication.queues.rolling import roll
-from walferry.replication.source.agreement import check_agreement, check_peer
+from walferry.replication.source.agreement import check_agreement, check_peer, check_queues_complete
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peer_state import seconds_disabled
 from walferry.replication.source.peers import read_peer
@@ -97,7 +97,8 @@ class PeerAdmin:
         self.change(peer_id, lambda config: put_keys(config, values))
 
     def await_queues(self, peer_id: str) -> None:
-        """Wait until every live RegionServer queues its WALs for the peer. Raises Refused if one does not."""
+        """Wait until every live RegionServer queues its WALs for the peer. Raises Refused if one does not, ChangingPeer."""
+        check_queues_complete(self.session, peer_id)
 
         def without() -> set[str]:
             queued = {queue.server for queue in read_queues(self.session, peer_id) if queue.wals}

@@ -10,6 +10,7 @@ from walferry.replication.peers.reading import DISABLED
 from walferry.replication.queues import rolling
 from walferry.replication.queues.queue import Queue
 from walferry.replication.queues.reading import read_queues
+from walferry.replication.source.agreement import check_queues_complete
 from walferry.replication.source.peers import successor
 from walferry.shipping.plan import PeerPlan, plan_peer
 
@@ -36,6 +37,7 @@ def remove(admin: PeerAdmin, peer_id: str, *, drop_backlog: bool = False) -> Non
             raise Refused(
                 f"peer {peer_id} is {peer.state}: its positions move", "Disable it, or give its backlog up (--drop-backlog)"
             )
+        check_queues_complete(admin.session, peer_id)
         _roll(admin, peer_id)
         refuse_odd_queues(read_queues(admin.session, peer_id))
         plan = _plan_when_closed(admin, peer_id)
@@ -43,6 +45,7 @@ def remove(admin: PeerAdmin, peer_id: str, *, drop_backlog: bool = False) -> Non
             raise Refused(
                 f"{listed(left, plan)} not shipped whole", "Let a batch ship it and try again, or give it up (--drop-backlog)"
             )
+        check_queues_complete(admin.session, peer_id)
     admin.delete(peer_id)
 
 

@@ -16,7 +16,8 @@ _HOST = re.compile(r"[^:,\s/?#@\[\]\x00-\x1f]+(?::(\d{1,5}))?")
 _ZNODE_PARENT = re.compile(r"/.*[^/]")
 MAX_CLUSTER_KEY_CHARS = 4000
 DEFAULT_PORT = 2181
-_URI = re.compile(r"hbase\+zk://(?P<hosts>[^/?#]*)(?P<parent>/[^:?#]*)", re.IGNORECASE)
+# A host without a port would mean the source's own port to HBase, and %xx another character.
+_URI = re.compile(r"hbase\+zk://(?P<hosts>[^/?#%,:]+:\d+(?:,[^/?#%,:]+:\d+)*)(?P<parent>/[^:?#%]*)", re.IGNORECASE)
 _CLUSTER_KEY_FORM = (
     "it should be hbase+zk://host:port,…/parent, or hbase.zookeeper.quorum:hbase.zookeeper.property.clientPort:"
     "zookeeper.znode.parent"

@@ -46,7 +46,7 @@ from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.errors import LeaseHeld
 from walferry.replication.queues.lease import acquire, await_settled
-from walferry.replication.source.agreement import check_peer
+from walferry.replication.source.agreement import check_peer, check_queues_complete
 from walferry.replication.source.peer_state import disabled_guard
 from walferry.replication.source.peers import successor
 from walferry.replication.source.session import Session, open_session
@@ -172,9 +172,10 @@ def await_quiet(session: Session, peer_id: str, holder: str, waiting: Callable[[
 def check_queued(session: Session, peer_id: str) -> None:
     """Check that every live RegionServer has a queue for the peer: all later edits are then in the queues. Raises NotQueued.
 
-    In HBase 3 it has one as soon as the peer is there.
+    In HBase 3 it has one once the peer is added. Raises ChangingPeer.
     """
     if session.nodes.in_table:
+        check_queues_complete(session, peer_id)
         return
     without = [
         str(server)

@@ -24,6 +24,7 @@ from walferry.load.records import Load
 from walferry.replication.queues.queue import closed_groups, groups
 from walferry.replication.queues.reading import list_queues
 from walferry.replication.queues.rolling import roll
+from walferry.replication.source.agreement import check_queues_complete
 from walferry.replication.source.session import Session
 
 SHOWN = 5  # servers in a message
@@ -43,6 +44,7 @@ def find_border(session: Session, peer_id: str, run: str) -> Load:
             "edits are older than it",
             "Run again once they answer; Walferry's user needs global ADMIN at the source",
         )
+    check_queues_complete(session, peer_id)
     newest: dict[str, WalName] = {}
     begun: list[int] = []
     for queue in list_queues(session, peer_id):

@@ -53,8 +53,7 @@ def test_what_is_no_cluster_key_is_refused_with_the_form_it_should_have(key: str
     ("uri", "connect_string", "parent"),
     [
         ("hbase+zk://zk1:2181,zk2:2182/hbase", "zk1:2181,zk2:2182", "/hbase"),
-        ("hbase+zk://zk1/hbase", "zk1:2181", "/hbase"),
-        ("HBASE+ZK://zk1,zk2/hbase/secure", "zk1:2181,zk2:2181", "/hbase/secure"),
+        ("HBASE+ZK://zk1:2181/hbase/secure", "zk1:2181", "/hbase/secure"),
     ],
 )
 def test_a_uri_of_hbase_3_names_the_same_ensemble(uri: str, connect_string: str, parent: str) -> None:
@@ -63,8 +62,10 @@ def test_a_uri_of_hbase_3_names_the_same_ensemble(uri: str, connect_string: str,
 
 
 @pytest.mark.parametrize(
-    "uri", ["hbase+zk://zk1", "hbase+zk:///hbase", "hbase+zk://zk1/", "hbase+zk://zk1/hbase?a=b", "hbase+zk://zk1/../x",
-            "hbase+zk://u:p@zk1/hbase", "hbase+zk://zk1:x/hbase", "hbase+rpc://m1:16000"]
+    "uri",
+    ["hbase+zk://zk1:2181", "hbase+zk:///hbase", "hbase+zk://zk1:2181/", "hbase+zk://zk1:2181/hbase?a=b", "hbase+zk://zk1:2181/../x",
+     "hbase+zk://u:p@zk1:2181/hbase", "hbase+zk://zk1:x/hbase", "hbase+zk://zk1/hbase", "hbase+zk://zk1:2181,zk2/hbase",
+     "hbase+zk://zk1:2181/h%62ase", "hbase+rpc://m1:16000"],
 )  # fmt: skip
 def test_another_uri_is_refused_with_the_form_that_it_should_have(uri: str) -> None:
     with pytest.raises(ValueError, match="cluster key"):

@@ -191,6 +191,12 @@ def create_namespace(master: Connection, namespace: str) -> bool:
     return _unless("NamespaceExistException", make)
 
 
+def is_settling_queues(master: Connection) -> bool:
+    """Return whether the master of HBase 3 may still make rows of queues, for a new peer or a dead server. Raises an RpcError."""
+    settling = (*CHANGES_OF_PEERS, "ServerCrashProcedure", "AssignReplicationQueuesProcedure")
+    return any(each.class_name.rpartition(".")[2] in settling for each in _unfinished(master))
+
+
 def is_claiming_queues(master: Connection) -> bool:
     """Return whether the master has not finished the claim of a dead server's queues. Raises an RpcError."""
     return any(each.class_name.rpartition(".")[2] == CLAIM for each in _unfinished(master))

@@ -1,7 +1,7 @@
 """Reads replication queues of HBase 3, which keeps them in table hbase:replication (hbase/queue_table.py).
 
 The functions have the same results as those in `reading` and `finding`, which call them. A row tells only how far its groups are
-shipped, so the WALs are listed, too. A scan sees the rows of one peer as of one moment: they lie in one region.
+shipped, so the WALs are listed, too.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from walferry.hbase.tables.rows import Rows
 from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.hbase.wal.cells import split_cells
+from walferry.replication.queues.consistent import CONSISTENT_READ_TRIES
+from walferry.replication.queues.errors import QueuesMoving
 from walferry.replication.queues.queue import Queue, QueuedWal, QueuePlace
 from walferry.replication.source.peers import peer_ids
 from walferry.replication.source.session import Session
@@ -61,7 +63,7 @@ class QueueRow:
     def offset(self, group: str) -> GroupOffset:
         """Return how far a group is shipped. Raises PositionError."""
         value = self.offsets.get(group)
-        return BEGIN if value is None else parse_offset(value, f"{QUEUE_TABLE}/{self.row}/{group}")
+        return BEGIN if value is None else parse_offset(value, f"{QUEUE_TABLE}/{self.row}/{group!a}")
 
     def ahead_of(self, other: QueueRow) -> dict[str, bytes]:
         """Return the offsets that have reached further than the other row's. Offsets that cannot be read are left out."""
@@ -83,8 +85,22 @@ def queue_tables(session: Session) -> Iterator[Tables]:
 def read_rows(tables: Tables, peer_id: str | None, problems: list[str] | None = None) -> list[QueueRow]:
     """Return the rows of a peer's queues, or of all. Rows that are not queues go into `problems`.
 
-    Raises StorageError, ScanGivenUp, RpcError.
+    If the region moves, a scan goes on with a new scanner. It may then miss a row that was claimed meanwhile, so rows are read
+    until two readings in a row have found the same queues. Raises StorageError, QueuesMoving, ScanGivenUp, RpcError.
     """
+    before: list[QueueRow] | None = None
+    for _ in range(CONSISTENT_READ_TRIES):
+        odd: list[str] = []
+        rows = _read_rows(tables, peer_id, odd)
+        if before is not None and [row.row for row in rows] == [row.row for row in before]:
+            if problems is not None:
+                problems += odd
+            return rows
+        before = rows
+    raise QueuesMoving(f"the rows of {QUEUE_TABLE} kept moving through {CONSISTENT_READ_TRIES} readings; try again later")
+
+
+def _read_rows(tables: Tables, peer_id: str | None, odd: list[str]) -> list[QueueRow]:
     start, stop = (b"", b"") if peer_id is None else (f"{peer_id}-".encode(), f"{peer_id}.".encode())  # "." follows "-"
     rows = []
     for block in _scanned(tables, ScanSpec(start, stop, families=(QUEUE_FAMILY,))):
@@ -92,12 +108,20 @@ def read_rows(tables: Tables, peer_id: str | None, problems: list[str] | None = 
             try:
                 owner, queue_id = parse_queue_row(block.key(i))
             except ValueError as error:
-                if problems is not None:
-                    problems.append(str(error))
+                odd.append(str(error))
                 continue
-            offsets = {cell.column[1].decode("utf-8", "replace"): cell.value for cell in split_cells(block.row(i))}
-            rows.append(QueueRow(owner, queue_id, offsets))
+            rows.append(QueueRow(owner, queue_id, {_text(cell.column[1]): cell.value for cell in split_cells(block.row(i))}))
     return rows
+
+
+def _text(qualifier: bytes) -> str:
+    """Return a qualifier's text, from which `qualifier_of` makes the same bytes again."""
+    return qualifier.decode("utf-8", "surrogateescape")
+
+
+def qualifier_of(group: str) -> bytes:
+    """Return the qualifier of a group as it was read."""
+    return group.encode("utf-8", "surrogateescape")
 
 
 def main_row(rows: Sequence[QueueRow]) -> QueueRow | None:
@@ -178,6 +202,15 @@ def count_hfile_refs(session: Session) -> Counter[str]:
             for i in range(len(block)):
                 counts[block.key(i).decode("utf-8", "replace")] = int(block.rows[i + 1] - block.rows[i])
     return counts
+
+
+def kept_hfiles(session: Session, peer_id: str, names: Sequence[str]) -> list[str]:
+    """Return the places of the references that HBase still has to these HFiles. Raises StorageError, ScanGivenUp, RpcError."""
+    row = peer_id.encode()
+    with queue_tables(session) as tables:
+        blocks = list(_scanned(tables, ScanSpec(row, row + b"\0", families=(HFILE_REF_FAMILY,))))
+    there = {_text(cell.column[1]) for block in blocks for i in range(len(block)) for cell in split_cells(block.row(i))}
+    return [f"{QUEUE_TABLE}/{peer_id}/hfileref:{name}" for name in names if name in there]
 
 
 def _read_at(session: Session, peer_id: str, group: str, place: QueuePlace) -> Queue | None:

@@ -183,6 +183,16 @@ def queued_groups(session: Session, peer_id: str, *, even_unread: bool = False) 
     return frozenset(wal.group for wal in names if wal is not None)
 
 
+def kept_hfiles(session: Session, peer_id: str, names: Sequence[str]) -> list[str]:
+    """Return the places of the references that HBase still has to these bulk-loaded HFiles of the peer. Raises ConnectError."""
+    if session.nodes.in_table:
+        from walferry.replication.queues import in_table  # it imports numpy, so only where it is used
+
+        return in_table.kept_hfiles(session, peer_id, names)
+    paths = [f"{session.nodes.hfile_refs(peer_id)}/{name}" for name in names]
+    return [path for path, znode in zip(paths, read_all(session.zk, paths), strict=True) if znode is not None]
+
+
 def every_queue(session: Session, watch: Watch | None = None, on_odd: OnOdd = _pass_over) -> Iterator[tuple[str, QueueId, str]]:
     """List the queues of all peers. Raises StorageError if their layout is not the connection's."""
     zk, nodes = session.zk, session.nodes

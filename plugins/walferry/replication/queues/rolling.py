@@ -2,7 +2,7 @@
 
 One roll serves any number of peers: a server queues its new WAL for each peer before it uses the WAL.
 
-Each server is asked by itself: the Masters of HBase 1 and 2 have no call for all servers. HBase 3, which Walferry refuses, has
+Each server is asked by itself: the Masters of HBase 1 and 2 have no call for all servers. HBase 3 has
 one (rollAllWALWriters, HBASE-26974). It rolls servers that need no roll, and does not say which servers did not roll, or why.
 """
 

@@ -27,11 +27,13 @@ from walferry.hbase.queue_table import BEGIN, HFILE_REF_FAMILY, QUEUE_FAMILY, QU
 from walferry.hbase.tables.mutations import cell_is, deletion_of, mutate, put_of
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.queues.errors import LastWal, WalGone
-from walferry.replication.queues.in_table import PATIENCE_SECONDS, QueueRow, main_row, read_queues, read_rows
+from walferry.replication.queues.in_table import PATIENCE_SECONDS, QueueRow, main_row, qualifier_of, read_queues, read_rows
 from walferry.replication.queues.last_pushed import NO_IDS
 from walferry.replication.queues.queue import Queue, QueuedWal, QueuePlace
 from walferry.replication.queues.znode_writes import TRIES, Write
 from walferry.replication.source.session import Session
+
+MERGES = 5  # of rows of one server that a look-up tries
 
 
 class TableWrites:
@@ -124,7 +126,7 @@ class TableWrites:
 
     def _look_up(self) -> QueueRow | None:
         """Find the row of the group's queue; None if no row has it. A live server's row may still have to be made."""
-        for _ in range(TRIES):
+        for _ in range(MERGES):
             rows = [row for row in read_rows(self._tables, self._peer_id) if row.server == str(self._server)]
             self._row = main_row(rows)
             if self._row is None or all(self._merged(self._row, other) for other in rows if other is not self._row):
@@ -174,7 +176,7 @@ class TableWrites:
         """Make changes if the rows are as they were seen. A live server may have no row, and then the group no offset."""
         self._check()
         conditions = [
-            cell_is(row.row.encode(), QUEUE_FAMILY, group.encode(), row.offsets.get(group))
+            cell_is(row.row.encode(), QUEUE_FAMILY, qualifier_of(group), row.offsets.get(group))
             for row in as_seen
             for group in {*row.offsets, self._group}
         ]
@@ -192,7 +194,7 @@ class TableWrites:
 
 
 def _put(row: QueueRow, cells: Mapping[str, bytes]) -> pb.MutationProto:
-    return put_of(row.row.encode(), QUEUE_FAMILY, {name.encode(): value for name, value in cells.items()})
+    return put_of(row.row.encode(), QUEUE_FAMILY, {qualifier_of(group): value for group, value in cells.items()})
 
 
 def _deletion(row: QueueRow) -> pb.MutationProto:

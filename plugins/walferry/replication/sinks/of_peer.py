@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from walferry.base.zk.right import Right
-from walferry.hbase.queue_table import QUEUE_TABLE
 from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import PeerSettings, SinkHooks, SinkKind
+from walferry.replication.queues.reading import kept_hfiles
 from walferry.replication.sinks.hbase import reachable
 from walferry.replication.sinks.hbase.hooks import Hooks, hooks_of_peer
 from walferry.replication.source.cluster import SourceCluster, SourceError
@@ -69,9 +70,8 @@ def open_sink(
     from walferry.replication.sinks.hbase.sink import HBaseSink
 
     source = session.source
-    refs = f"{QUEUE_TABLE}/{peer.id}" if session.nodes.in_table else session.nodes.hfile_refs(peer.id)
     hfiles = HFileSender(
-        session.zk, refs, lease, HFileSource.of(source), on_missing_hfiles,
+        partial(kept_hfiles, session, peer.id), lease, HFileSource.of(source), on_missing_hfiles,
         settings.call_timeout_seconds,
     )  # fmt: skip
     return HBaseSink(

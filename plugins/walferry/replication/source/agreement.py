@@ -23,8 +23,8 @@ from typing import TypeVar
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.errors import ZNodeValueError
+from walferry.hbase.cluster import live_servers, release, zk_has
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.cluster import release, zk_has
 from walferry.hbase.errors import (
     ChangingPeer,
     ClusterError,
@@ -102,6 +102,30 @@ def check_no_change(session: Session, peer: Peer) -> None:
             peer.id, "the HMaster has not finished adding or updating a peer, and may be opening regions anew",
             "The next batch ships the peer",
         )  # fmt: skip
+
+
+def check_queues_complete(session: Session, peer_id: str) -> None:
+    """Check that no queue of HBase 3 may be missing, before it is believed that a peer's queues have nothing left.
+
+    A server that died without a row has no queue until the Master makes the row, and a live server without one seems to have
+    queued all its WALs while the peer is still being added to it. Raises ChangingPeer, MasterSilent, ConnectError.
+    """
+    if not session.nodes.in_table:
+        return
+
+    def ask(connection: Connection) -> tuple[bool, set[str]]:
+        return master.is_settling_queues(connection), set(master.server_reports(connection))
+
+    try:
+        settling, known = asked(session, ask)
+    except (ClusterError, RpcError) as error:
+        raise _silent(error) from error
+    if settling or known != {str(server) for server in live_servers(session.zk, session.nodes)}:
+        raise ChangingPeer(
+            peer_id,
+            "the HMaster has not finished adding a peer, or is not done with a dead RegionServer, so a queue may be missing",
+            "Try again in a minute",
+        )
 
 
 def check_agreement(session: Session, peer_id: str) -> None:
@@ -195,12 +219,18 @@ def check_queues(session: Session) -> None:
 def _peers_and_queues(session: Session, connection: Connection) -> list[pb.ReplicationPeerDescription]:
     """Ask the Master for the peers, and check where it keeps the queues. Raises StorageError, RpcError."""
     peers = master.list_peers(connection)
+    of_hbase_3 = any(peer.HasField("syncReplicationState") for peer in peers)  # HBase 3 says it of each peer, older ones of none
+    if session.nodes.in_table and peers and not of_hbase_3:
+        raise StorageError(
+            "the HMaster runs HBase 2, which keeps its replication queues in ZooKeeper",
+            f"Set queue_layout in the connection's extra to {QueueLayout.HBASE2}",
+        )
     if session.nodes.in_table:
         if not master.has_moved_queues(connection):
             raise QueuesMigrating(
                 f"the HMaster has not moved all queues from ZooKeeper to table {QUEUE_TABLE} yet", "Try again in a minute"
             )
-    elif any(peer.HasField("syncReplicationState") for peer in peers):  # HBase 3 says it of each peer, older ones of none
+    elif of_hbase_3:
         raise StorageError(
             f"the HMaster runs HBase 3. It keeps replication queues in table {QUEUE_TABLE}, and moves those of HBase 2 there",
             f"Set queue_layout in the connection's extra to {QueueLayout.TABLE}. Acknowledged edits count, or are shipped again",

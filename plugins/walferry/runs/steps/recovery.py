@@ -77,6 +77,8 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
         if asked.strip() and ours:
             raise InputError(f"server {server} has queues, but they must not be shipped now: {'; '.join(ours)}")
         nothing = "no queue of it is left: they were all handled before, or it never had one (compare the start code)."
+        if source.nodes.in_table:
+            nothing += " If it has just died, HBase's Master may not have made its row yet: try again in a minute."
         notes.append(f"Server {server}: {'; '.join(map(str, reasons)) or nothing}")
     notes += [f"Server {server} is left to another run: trigger one." for server in servers[MAX_SERVERS:]]
     return FoundServers(servers[:MAX_SERVERS], notes)

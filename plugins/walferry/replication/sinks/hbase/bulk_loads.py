@@ -39,13 +39,11 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
-from kazoo.client import KazooClient
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import parse_message
 from walferry.base.texts import visible
-from walferry.base.zk.client import read_all
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.systems import file_size
 from walferry.hbase.names import family_folder, is_file_name
@@ -231,12 +229,11 @@ class BulkLoadFailed(WalferryError):
 class HFileSender:
     """Sends the bulk loads of one group.
 
-    `refs` is the znode under which the source keeps its references to the peer's HFiles. `lease`, if given, removes the
+    `kept` returns the places of the source's references to these HFiles, if they are still there. `lease`, if given, removes the
     references to files that the peer cluster has copied. `call_seconds` is the time of a call without files to copy.
     """
 
-    zk: KazooClient
-    refs: str
+    kept: Callable[[Sequence[str]], Sequence[str]]
     lease: HFileRefs | None
     files: HFileSource | None
     on_missing: Callable[[int], None]
@@ -265,13 +262,11 @@ class HFileSender:
         sizes = [self._size_of(load, file, files) for file in load.files]
         gone = [file for file, size in zip(load.files, sizes, strict=True) if size is None]
         if gone:
-            refs = [f"{self.refs}/{file.rpartition('/')[2]}" for file in gone]
-            kept = [ref for ref, znode in zip(refs, read_all(self.zk, refs), strict=True) if znode is not None]
-            if kept:
+            if kept := self.kept([file.rpartition("/")[2] for file in gone]):
                 raise BulkLoadFailed(
                     str(load),
                     f"{len(kept)} of its files, which the source should keep, are neither in {' nor in '.join(files.places)}",
-                    "Check root_dir in the extra of the connection. If they are lost, delete their znodes, "
+                    "Check root_dir in the extra of the connection. If they are lost, delete the references to them, "
                     f"such as {kept[0]}, and the next run goes on without them",
                 )
             reported = f"{load}: gone and no longer referred to, so they were shipped before: {', '.join(gone)}"

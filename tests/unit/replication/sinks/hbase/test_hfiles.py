@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from walferry.base.zk.client import ZNode
-from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc.errors import ConnectionFailed, TableNotFound
 from walferry.replication.sinks.errors import PeerClusterUnreachable, Stopped
 from walferry.replication.sinks.hbase import bulk_loads
@@ -25,13 +23,10 @@ class Sending:
         self.error: Exception | None = None
         self.root = root
         source = HFileSource("east", f"file://{root}")
-        self.sender = HFileSender(None, ZNodes().hfile_refs("p"), self, source, self.missing.append, 60.0)  # type: ignore[arg-type]
-        monkeypatch.setattr(bulk_loads, "read_all", lambda _, paths: [self.znode(p) for p in paths])
+        self.sender = HFileSender(self.kept, self, source, self.missing.append, 60.0)  # type: ignore[arg-type]
 
-    def znode(self, path: str) -> ZNode | None:
-        parent, _, name = path.rpartition("/")
-        assert parent == "/hbase/replication/hfile-refs/p"
-        return ZNode(b"", None) if name in self.refs else None  # type: ignore[arg-type]
+    def kept(self, names: Sequence[str]) -> list[str]:
+        return [f"/hbase/replication/hfile-refs/p/{name}" for name in names if name in self.refs]
 
     def file(self, name: str, place: str = "data", size: int = 100) -> None:
         path = self.root / place / "default/t/region1/f" / name
@@ -74,9 +69,7 @@ def test_a_server_has_the_time_that_copying_takes(sending):
 def test_without_a_lease_on_the_queue_no_file_is_let_go(sending, tmp_path):
     sending.file("a")
     sending.file("b")
-    sending.sender = HFileSender(
-        None, ZNodes().hfile_refs("p"), None, HFileSource("east", f"file://{tmp_path}"), sending.missing.append, 60.0
-    )
+    sending.sender = HFileSender(sending.kept, None, HFileSource("east", f"file://{tmp_path}"), sending.missing.append, 60.0)
     sending.run()
     assert len(sending.calls) == 1  # the load itself
 
@@ -125,7 +118,7 @@ def test_a_file_that_is_lost_is_not_passed_over(sending):
     sending.file("a")
     with pytest.raises(BulkLoadFailed, match=r"1 of its files, which the source should keep, are neither in .*/data nor in") as e:
         sending.run()
-    assert "delete their znodes, such as /hbase/replication/hfile-refs/p/b" in str(e.value)
+    assert "delete the references to them, such as /hbase/replication/hfile-refs/p/b" in str(e.value)
     assert not sending.calls
 
 
