@@ -107,7 +107,6 @@ def test_a_spark_cluster_s_workers_ship_when_the_connection_names_its_master(
     assert source.compare(table, peer_cluster, families=["f"]).same
 
 
-@pytest.mark.capability("HFiles")
 def test_a_batch_is_loaded_as_files_and_the_report_says_so_and_what_was_not(
     replicate_peer, source, peer_cluster, peer, table, unique, logged: Callable[[], str]
 ):

@@ -52,6 +52,7 @@ def test_a_backlog_is_loaded_and_its_wals_leave_the_queue(sides, table, managed_
     check_same(sides, table)
 
 
+@pytest.mark.capability("HFiles")
 def test_a_spark_job_loads_a_backlog(sides, table, managed_peer, tmp_path: Path) -> None:
     peer = managed_peer(sides.source_cluster.address, sides.peer_hbase.address)
     chance = random.Random(4)
