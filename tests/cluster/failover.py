@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,7 +39,9 @@ from walferry.replication.source.cluster import SourceCluster
 LOAD, BULK = "load", "bulk"  # tables
 BULK_ROWS = 20_000  # of 1 kB, written before a kill so that the drain takes a while
 WAIT_SECONDS = 240
+COMMAND_SECONDS = 600
 REGIONS = 6
+PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 SLOW = PeerSettings(shipment_bytes=64 << 10, buffer_bytes=256 << 10)  # slow enough that a kill finds a drain under way
 
 
@@ -152,6 +158,17 @@ class Failover:
         """Run an ordinary batch of the peer, which also ships live servers' rolled WALs."""
         roll(self.at, self.peer)
         self.ship([group.group for group in plan(self.at, self.peer).groups])
+
+    def command(self, *words: str) -> tuple[int, str, str]:
+        """Run `walferry …` on the source, in a process of its own. Returns its exit status, standard output and stderr."""
+        extra = {"wal_root": self.at.wal_root, "znode_parent": self.at.nodes.base}
+        arguments = ["--source", json.dumps({"host": self.at.quorum, "extra": extra}), *words]
+        environment = {**os.environ, "PYTHONPATH": str(PLUGINS)}
+        done = subprocess.run(
+            [sys.executable, "-m", "walferry.cli", *arguments],
+            env=environment, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
 
     def ship(self, groups: list[str], settings: PeerSettings | None = None, senders: int = 2) -> list[GroupSummary]:
         self.watch.shipping(groups)

@@ -4,19 +4,16 @@ server that counts as dead still takes writes.
 
 from __future__ import annotations
 
-import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.failover import Failover, failover
-from walferry.cli.main import main
 
 SESSION_MS = 20_000  # a stopped server is dead then
-Run = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
@@ -27,32 +24,20 @@ def site(cluster_folder: Path, java_client, unique) -> Iterator[Failover]:
         yield started
 
 
-@pytest.fixture
-def run(site: Failover, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`run("ship", "2")` → exit status, and standard output and error, of a command on the source."""
-
-    def run(*words: str) -> tuple[int, str]:
-        extra = {"wal_root": site.at.wal_root, "znode_parent": site.at.nodes.base}
-        status = main(["--source", json.dumps({"host": site.at.quorum, "extra": extra}), *words])
-        return status, "".join(capsys.readouterr())
-
-    return run
-
-
-def test_a_server_that_only_seems_dead_and_a_live_one_are_shipped_without_an_hmaster(site: Failover, run: Run) -> None:
+def test_a_server_that_only_seems_dead_and_a_live_one_are_shipped_without_an_hmaster(site: Failover) -> None:
     """The server is stopped, not killed: its session ends, its clients wait, and its WAL is open when its queue is drained."""
     site.write_bulk()
     with without_master(site) as stopped:
-        status, said = run("failover", stopped)
+        status, _, said = site.command("failover", stopped)
         assert status != 0, said
         assert "no master is active" in said
         assert site.recovered()
-        status, said = run("failover", stopped, "--master-absent")
+        status, _, said = site.command("failover", stopped, "--master-absent")
         assert status == 0, said
         assert site.recovered() == ()
-        status, said = run("ship", site.peer, "--master-absent")
+        status, _, said = site.command("ship", site.peer, "--master-absent")
         assert status == 0, said
-    status, said = run("ship", site.peer, "--master-absent")
+    status, _, said = site.command("ship", site.peer, "--master-absent")
     assert (status, "an HMaster is active" in said) == (1, True), said
     site.finish()
 
