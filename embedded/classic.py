@@ -22,23 +22,26 @@ from embedded.processes import ClusterError
 PBUF = b"PBUF"
 DISABLED = PBUF + b"\x08\x01"
 
-CLASSIC = {
-    "hbase.replication": "true",
-    "hbase.zookeeper.useMulti": "false",  # with it, one multi moves a queue, without a lock
-    "hbase.regionserver.hostname": "localhost",
-}
+
+def classic_conf(*, multi: bool = False) -> dict[str, str]:
+    """Return the settings of HBase 1. With `multi` its RegionServers move a queue by one multi, without a lock, as in HBase 2."""
+    return {
+        "hbase.replication": "true",
+        "hbase.zookeeper.useMulti": str(multi).lower(),
+        "hbase.regionserver.hostname": "localhost",
+    }
 
 
 def classic_options(
-    conf: Mapping[str, str] | None = None, *, regionservers: int = 3, failover_sleep_ms: int = 1000
+    conf: Mapping[str, str] | None = None, *, regionservers: int = 3, failover_sleep_ms: int = 1000, multi: bool = False
 ) -> ClusterOptions:
-    """Return the options of a small cluster with the classic layout.
+    """Return the options of a small cluster with the classic layout, or, with `multi`, with the layout of HBase 2.
 
     A RegionServer waits once or twice `failover_sleep_ms` (replication.sleep.before.failover) before it claims a dead server's
     queues, and again after each claimed queue.
     """
     return ClusterOptions(
-        conf={**CLASSIC, "replication.sleep.before.failover": str(failover_sleep_ms), **(conf or {})},
+        conf={**classic_conf(multi=multi), "replication.sleep.before.failover": str(failover_sleep_ms), **(conf or {})},
         regionservers=regionservers,
         regionserver_heap="320m",
         master_heap="320m",

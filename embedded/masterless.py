@@ -57,7 +57,7 @@ class MasterlessCluster(DistributedCluster):
     def __init__(
         self, folder: Path, conf: Mapping[str, str] | None = None, *, name: str = "masterless", files: FileSystem | None = None
     ) -> None:
-        options = classic_options({"hbase.zookeeper.useMulti": "true", **(conf or {})}, regionservers=0)
+        options = classic_options(conf, regionservers=0, multi=True)
         super().__init__(name, folder / name, files or LocalFiles(folder / "files"), options)
         self._hbcks = 0
 

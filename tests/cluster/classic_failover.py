@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
@@ -39,6 +40,8 @@ QUEUES = "/hbase/replication/rs"
 SHIPPED_AT_ONCE = 6  # groups
 REGIONS = 6
 PUTS, LOAD_PAUSE_SECONDS = 10, 0.1
+
+BOTH_LAYOUTS = [pytest.param(QueueLayout.CLASSIC, id="without multi"), pytest.param(QueueLayout.HBASE2, id="with multi")]
 
 T = TypeVar("T")
 
@@ -311,16 +314,11 @@ def _row(region: int, number: int) -> bytes:
 
 @contextmanager
 def classic_site(
-    folder: Path,
-    peer_cluster: ClusterAddress,
-    client_of: Callable[[ClusterAddress], JavaClient],
-    table: str,
-    layout: QueueLayout = QueueLayout.CLASSIC,
+    folder: Path, peer_cluster: ClusterAddress, client_of: Callable[[ClusterAddress], JavaClient], table: str, layout: QueueLayout
 ) -> Iterator[Site]:
     """Yield a cluster of three RegionServers, three managed peers that lead to one peer cluster, and the load at work on a new
     table."""
-    multi = {"hbase.zookeeper.useMulti": str(layout is QueueLayout.HBASE2).lower()}
-    options = classic_options(multi, regionservers=3, failover_sleep_ms=FAILOVER_SLEEP_MS)
+    options = classic_options(regionservers=3, failover_sleep_ms=FAILOVER_SLEEP_MS, multi=layout is QueueLayout.HBASE2)
     with DistributedClusters(folder, {"source": options}) as clusters:
         cluster = clusters["source"]
         source, there = client_of(cluster.address), client_of(peer_cluster)

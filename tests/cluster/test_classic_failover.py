@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from tests.cluster.classic_failover import FAILOVER_SLEEP_MS, Death, Site, classic_site, tried_again
+from tests.cluster.classic_failover import BOTH_LAYOUTS, FAILOVER_SLEEP_MS, Death, Site, classic_site, tried_again
 from tests.sessions import session_of
-from walferry.hbase.layout import QueueLayout
 from walferry.replication.queues.dead_servers import find_dead
 
 Round = Callable[[Site, Death], int]  # how many queues our claims moved
@@ -101,7 +100,7 @@ SHORT = (in_between, slowly, theirs_dies)
 LONG = (at_once, in_between, slowly, two_of_ours, in_between, ours_dies, theirs_dies)
 
 
-@pytest.fixture(params=[QueueLayout.CLASSIC, QueueLayout.HBASE2], ids=["without multi", "with multi"])
+@pytest.fixture(params=BOTH_LAYOUTS)
 def site(request: pytest.FixtureRequest, cluster_folder: Path, standalone_pair, java_client, unique) -> Iterator[Site]:
     folder, peer_cluster = cluster_folder / unique("classic"), standalone_pair.peer_cluster.address
     with classic_site(folder, peer_cluster, java_client, unique("load"), request.param) as site:

@@ -19,6 +19,7 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.distributed import ClusterOptions, DistributedClusters
 from embedded.hbase import ClusterAddress
 from embedded.wire import delete_column, delete_family, delete_family_version, delete_row, delete_version, put
+from tests.cluster.classic_failover import BOTH_LAYOUTS
 from tests.cluster.replaying import now, ship_again
 from tests.cluster.test_verification import verify
 from tests.cluster.walferry_runs import source_of
@@ -55,15 +56,18 @@ class Site:
             self.source.move_region(region.encoded_name, next(each for each in servers if each != region.server))
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]) -> Iterator[Site]:
-    source = classic_options(MULTIWAL, regionservers=2)
+@pytest.fixture(scope="module", params=BOTH_LAYOUTS)
+def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]
+) -> Iterator[Site]:
+    layout: QueueLayout = request.param
+    source = classic_options(MULTIWAL, regionservers=2, multi=layout is QueueLayout.HBASE2)
     with DistributedClusters(Path(tmp_path_factory.mktemp("classic")), {
         "source": source, "peer_cluster": ClusterOptions(regionservers=1),
     }) as clusters:  # fmt: skip
         address, peer_cluster = clusters["source"].address, clusters["peer_cluster"].address
         add_managed_peer(address, PEER, peer_cluster.cluster_key)
-        at = replace(source_of(address), queue_layout=QueueLayout.CLASSIC)
+        at = replace(source_of(address), queue_layout=layout)
         for client in (java_client(address), java_client(peer_cluster)):
             client.create_namespace("ns")
         yield Site(java_client(address), java_client(peer_cluster), at)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded.classic import CLASSIC, add_managed_peer
+from embedded.classic import add_managed_peer, classic_conf
 from embedded.client import ClientJvm
 from embedded.jars import HBASE_1
 from embedded.phoenix import CONF, WITH_INDEX_ENTRIES, phoenix_4_classpath, phoenix_classpath, run_phoenix_4
@@ -39,7 +39,7 @@ QUERIES = (
 @pytest.fixture(scope="module")
 def clusters(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, StandaloneCluster]]:
     """Two clusters of HBase 1 with Phoenix 4 and the same tables. The second one's WALs are compressed."""
-    settings = {**CLASSIC, **CONF, **WITH_INDEX_ENTRIES}
+    settings = {**classic_conf(), **CONF, **WITH_INDEX_ENTRIES}
     plain, compressed = (
         StandaloneCluster(
             cluster_folder / f"phoenix-4-{name}", conf, heap="1g", name=name, classpath=phoenix_4_classpath(), jars=HBASE_1
