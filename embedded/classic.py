@@ -11,16 +11,19 @@ Peers of HBase 1 exist only in ZooKeeper: its own tools write the znodes, and so
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 
 from embedded.distributed import ClusterOptions
 from embedded.ephemerals import zookeeper
 from embedded.hbase import ClusterAddress
 from embedded.jars import HBASE_1
-from embedded.processes import ClusterError
+from embedded.processes import ClusterError, start_java
 
 PBUF = b"PBUF"
 DISABLED = PBUF + b"\x08\x01"
+LOAD_SECONDS = 120
 
 
 def classic_conf(*, multi: bool = False) -> dict[str, str]:
@@ -71,6 +74,23 @@ def remove_peer(address: ClusterAddress, peer_id: str) -> None:
     """Remove a peer as ReplicationPeersZKImpl.removePeer does; the RegionServers then delete its queues."""
     with zookeeper(address) as zk:
         zk.delete(f"{address.znode_parent}/replication/peers/{peer_id}", recursive=True)
+
+
+def load_files(address: ClusterAddress, table: str, folder: str) -> None:
+    """Bulk-load the HFiles in `folder`/<family> by HBase 1's own tool, in a JVM of its own: the client of HBase 2 asks for more
+    than HBase 1 has. Raises ClusterError with the log's end.
+    """
+    with tempfile.TemporaryDirectory(prefix="walferry-load-") as name:
+        process = start_java(
+            "load", "org.apache.hadoop.hbase.mapreduce.LoadIncrementalHFiles", [folder, table],
+            folder=Path(name), classpath=[address.hbase_site.parent], jars=HBASE_1,
+        )  # fmt: skip
+        try:
+            process.popen.wait(LOAD_SECONDS)
+        finally:
+            process.kill()
+        if process.popen.returncode:
+            raise ClusterError(f"nothing was loaded into {table}; {process.tail()}")
 
 
 def _peer_value(cluster_key: str, configuration: Mapping[str, str]) -> bytes:

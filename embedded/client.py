@@ -264,6 +264,10 @@ class JavaClient:
         """Write puts into HFiles, one for each family, and bulk-load them. `folder` is a URL that the servers can reach."""
         _call(self._java.BulkLoad.load, self._client, table, encode_mutations(puts), folder)
 
+    def write_files(self, puts: Iterable[Mutation], folder: str) -> str:
+        """Write puts into HFiles below `folder`, for `load_files`. Returns the URL of their folder."""
+        return str(_call(self._java.BulkLoad.writeFiles, self._client, encode_mutations(puts), folder))
+
     def load_files(self, table: str, folder: str) -> None:
         """Bulk-load the HFiles in `folder`/<family>, which HBase moves away. `folder` is a URL that the servers can reach."""
         _call(self._java.BulkLoad.loadFiles, self._client, table, folder)

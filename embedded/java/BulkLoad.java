@@ -3,8 +3,6 @@ package walferry.embedded;
 import java.io.ByteArrayInputStream;
 import java.io.DataInputStream;
 import java.io.IOException;
-import java.util.Collections;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -28,20 +26,20 @@ import org.apache.hadoop.hbase.util.Bytes;
 public final class BulkLoad {
   private BulkLoad() {}
 
-  /** Writes `puts`, in the layout of CellFormat, to files in a new folder below `folder`. */
+  /** Loads `puts`, in the layout of CellFormat, as files in a new folder below `folder`. */
   public static void load(ClusterClient client, String table, byte[] puts, String folder) throws IOException {
-    Map<byte[], TreeSet<Cell>> families = sorted(puts);
+    loadFiles(client, table, writeFiles(client, puts, folder));
+  }
+
+  /** Writes `puts` to files in a new folder below `folder`, in one folder a family, and returns that new folder. */
+  public static String writeFiles(ClusterClient client, byte[] puts, String folder) throws IOException {
     Path root = new Path(folder, UUID.randomUUID().toString());
     FileSystem files = root.getFileSystem(client.conf);
-    Map<byte[], List<Path>> written = new HashMap<>();
-    for (Map.Entry<byte[], TreeSet<Cell>> family : families.entrySet()) {
+    for (Map.Entry<byte[], TreeSet<Cell>> family : sorted(puts).entrySet()) {
       Path file = new Path(new Path(root, Bytes.toString(family.getKey())), UUID.randomUUID().toString().replace("-", ""));
       write(client.conf, files, file, family.getValue());
-      written.put(family.getKey(), Collections.singletonList(file));
     }
-    if (BulkLoadHFiles.create(new Configuration(client.conf)).bulkLoad(TableName.valueOf(table), written).isEmpty()) {
-      throw new IOException("nothing was loaded into " + table);
-    }
+    return root.toString();
   }
 
   /** Loads the HFiles that lie in a folder, in one folder a family. HBase takes them away. */

@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
@@ -43,9 +43,12 @@ SCOPES = {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}
 
 @contextmanager
 def which_replicate_loads(
-    folder: Path, jars: tuple[JarSet, JarSet] = (HBASE_2, HBASE_2)
+    folder: Path, jars: tuple[JarSet, JarSet] = (HBASE_2, HBASE_2), more: Mapping[str, str] | None = None
 ) -> Iterator[tuple[StandaloneCluster, StandaloneCluster]]:
-    """Run two clusters that each replicate bulk loads, `east` and `west`; `east` writes replication markers too."""
+    """Run two clusters that each replicate bulk loads, `east` and `west`; `east` writes replication markers too.
+
+    `more` are settings of both.
+    """
     conf, names = folder / "replication-conf", ("east", "west")
     clusters = [
         StandaloneCluster(
@@ -56,6 +59,7 @@ def which_replicate_loads(
                 "hbase.replication.conf.dir": str(conf),
                 "hbase.regionserver.replication.marker.enabled": str(name == "east").lower(),
                 "hbase.regionserver.replication.marker.chore.duration": "1000",
+                **(more or {}),
             },
             name=name,
             jars=its_jars,
