@@ -1,6 +1,7 @@
 """RegionServers of another release die, and their queues are claimed and drained.
 
-The Master lives: the load's client, of 2.6.1, does not end after the Master of a 2.4 was killed.
+The Master lives. A Master of 2.4 that starts waits for hbase:meta for ever if a dead server's WALs lie in `-splitting`, and no
+Master has recorded its death, as another test makes it. test_release_2_4.py kills a Master without that.
 """
 
 from __future__ import annotations

@@ -27,9 +27,10 @@ REFUSED = "no master is active. Start one and try again"
 
 
 def the_master_dies_while_batches_run(site: Failover) -> None:
+    """A RegionServer dies before there is a Master again."""
     site.write_bulk()
     limit(site, BYTES_A_SECOND)
-    site.watch.shipping({wal.name.group for queue in queues(site.at, site.peer) for wal in queue.wals})
+    all_may_be_shipped(site)
     before = positions(site.at, site.peer)
     batch = site.pool.submit(site.command, "ship", site.peer, "--json")
     await_progress(site.at, site.peer, before)
@@ -40,8 +41,13 @@ def the_master_dies_while_batches_run(site: Failover) -> None:
     queued = positions(site.at, site.peer)
     assert refused(site)
     assert is_untouched(queued, positions(site.at, site.peer))
+    victim = site.lose_one()
     site.cluster.start_master()
     limit(site, 0)
+    (drained,) = report_of(site, site.command("failover", victim, "--json"))["queues"]
+    assert (drained["dead_server"], drained["state"]) == (victim, "complete")
+    site.await_replacements()
+    all_may_be_shipped(site)
     report_of(site, site.command("ship", site.peer, "--json"))
 
 
@@ -68,6 +74,11 @@ def a_starting_server_adopts_while_we_drain(site: Failover) -> None:
 
 def limit(site: Failover, bytes_a_second: int) -> None:
     reconfigure(site.cluster.address, site.peer, with_bandwidth(bytes_a_second))
+
+
+def all_may_be_shipped(site: Failover) -> None:
+    """Tell the watch that the WALs of all servers may leave their queues from now on."""
+    site.watch.shipping({wal.name.group for queue in queues(site.at, site.peer) for wal in queue.wals})
 
 
 def refused(site: Failover) -> bool:
