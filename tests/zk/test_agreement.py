@@ -24,7 +24,6 @@ from walferry.hbase.errors import (
     MasterPresent,
     MasterSilent,
     MissingPeer,
-    PeerError,
     PeerNotUnderstood,
     QueuesMigrating,
     StalePeer,
@@ -35,7 +34,7 @@ from walferry.hbase.layout import QueueLayout
 from walferry.hbase.rpc.errors import remote_error
 from walferry.hbase.rpc.master import lacks_call
 from walferry.hbase.values import PBUF
-from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.reading import Peer, refusal
 from walferry.replication.source import agreement
 from walferry.replication.source.agreement import (
     check_agreement,
@@ -47,6 +46,7 @@ from walferry.replication.source.agreement import (
     why_master_counts,
 )
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.peers import read_peer
 from walferry.runs.steps import batch
 from walferry.runs.values import ChosenPeers
 
@@ -230,8 +230,9 @@ def test_a_serial_peer_of_hbase_3_is_refused_by_name(zk: KazooClient, hbase: HBa
     config.configuration.add(name="walferry.managed", value="true")
     zk.set(hbase.nodes.peer("p"), prefixed(PBUF + config.SerializeToString()))
     session = session_of(zk, replace(source, queue_layout=QueueLayout.TABLE))
-    with pytest.raises(PeerError, match=r"peer p: it is serial, and its last pushed ids are in a table of HBase 3"):
+    with pytest.raises(PeerNotUnderstood, match=r"it is serial, and its last pushed ids are in a table of HBase 3"):
         check_peer(session, "p")
+    assert "it is serial" in (refusal(read_peer(session, "p")) or ""), "a status says so, too"
 
 
 def serves(*servers: str) -> Callable[[Any], bytes]:

@@ -8,7 +8,7 @@ peers       configuration; the peer cluster's login, ZooKeeper, RegionServers, W
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from kazoo.exceptions import KazooException, NoAuthError
@@ -39,7 +39,7 @@ from walferry.replication.queues.dead_servers import find_dead, recovered_queues
 from walferry.replication.queues.reading import list_queues
 from walferry.replication.retention.unflushed import KIND as UNFLUSHED
 from walferry.replication.retention.unflushed import near_limit
-from walferry.replication.source.agreement import master_peers
+from walferry.replication.source.agreement import disagreements, master_peers
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peers import check_storage, peer_ids, read_peers
 from walferry.replication.source.session import Session, owners_of
@@ -77,13 +77,14 @@ def _check(source: SourceCluster, peer_ids: Sequence[str], connect_seconds: floa
                 if refused is None:
                     yield _own_root(session)
                 yield from found_by("RegionServers", lambda: _servers(session))
-                yield from found_by("Master", lambda: _master(session))
+                of_master: dict[str, Peer] = {}
+                yield from found_by("Master", lambda: _master(session, of_master))
                 yield checked("WAL folders", lambda: _folders(session))
                 yield from found_by(UNFLUSHED, lambda: _unflushed(session))
                 yield checked("replication", lambda: _storage(session))
                 if upgrade:
                     yield from found_by(UPGRADE, lambda: upgrade_findings(session))
-                yield from found_by("peers", lambda: _peers(session, peer_ids))
+                yield from found_by("peers", lambda: _peers(session, peer_ids, of_master))
                 if not peer_ids:
                     yield from found_by("dead servers", lambda: _dead_servers(session))
     except (WalferryError, KazooException) as error:
@@ -151,14 +152,15 @@ def _release(session: Session, servers: Sequence[ServerName], answers: str) -> F
     return well("RegionServers", text)
 
 
-def _master(session: Session) -> Iterator[Finding]:
-    """Check the Master, and whether we have ADMIN: without it the Master does not return its peers."""
+def _master(session: Session, of_master: dict[str, Peer]) -> Iterator[Finding]:
+    """Check the Master, and whether we have ADMIN: without it the Master does not return its peers. They go into `of_master`."""
     try:
         peers = master_peers(session)
     except MasterSilent as error:
         denied = isinstance(error.__cause__, AccessDenied)
         yield wrong("Master", error, grant(session.source.login, "A", "the source") if denied else "")
         return
+    of_master |= peers or {}
     at = active_master(session.zk, session.nodes)
     known_peers = "" if peers is None else f" and knows {len(peers):,} {'peer' if len(peers) == 1 else 'peers'}"
     yield well("Master", f"{at} is active{known_peers}")
@@ -217,14 +219,16 @@ def _dead_servers(session: Session) -> list[Finding]:
     return findings or [well("dead servers", "none has left a queue of a managed peer, and no queue is without its peer")]
 
 
-def _peers(session: Session, peer_ids: Sequence[str]) -> Iterator[Finding]:
-    """Check these peers as managed ones, or all peers."""
+def _peers(session: Session, peer_ids: Sequence[str], of_master: Mapping[str, Peer]) -> Iterator[Finding]:
+    """Check these peers as managed ones, or all peers. `of_master` are those that the Master knows, as far as it was asked."""
     peers: dict[str, Peer | None] = dict.fromkeys(peer_ids)
     if not peer_ids:
         listing = read_peers(session)
         peers = {peer.id: peer for peer in listing.peers}
         yield from (wrong("peers", problem) for problem in listing.problems)
-        if not peers:
+        unseen = set(of_master) - set(peers)
+        yield from (wrong("peers", problem) for problem in disagreements(session, unseen, of_master).values())
+        if not peers and not unseen:
             yield note("peers", "there is none", "`walferry peers create` adds one")
 
     def findings_of(peer_id: str, peer: Peer | None) -> list[Finding]:

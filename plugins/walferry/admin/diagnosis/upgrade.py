@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from walferry.base.findings import Finding, note, well, wrong
 from walferry.base.zk.client import read
-from walferry.hbase.cluster import live_servers
+from walferry.hbase.cluster import live_servers, release
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.queue_table import QUEUE_TABLE
 from walferry.hbase.rpc import master
@@ -29,7 +29,8 @@ NEW_RELEASE = "3."
 def upgrade_findings(session: Session) -> Iterator[Finding]:
     """Yield what stands in the way of the upgrade's next step, or that nothing does. Raises WalferryError."""
     peers = asked(session, master.list_peers)
-    if any(peer.HasField("syncReplicationState") for peer in peers):
+    release_of_servers = release(session.zk, session.nodes) or ""
+    if any(peer.HasField("syncReplicationState") for peer in peers) or (not peers and release_of_servers.startswith(NEW_RELEASE)):
         yield from _with_new_master(session)
     elif session.nodes.in_table:
         yield wrong(

@@ -132,6 +132,8 @@ def peer_of(zk: KazooClient, nodes: ZNodes, peer_id: str, config: bytes, state: 
     if TABLE_CFS in names and not message.HasField("replicate_all") and peer.table_cfs is None:
         peer, problems = _with_table_cfs(zk, nodes, peer)
         odd += problems
+    if nodes.in_table and peer.serial:
+        odd.append("it is serial, and its last pushed ids are in a table of HBase 3, which Walferry does not write")
     return replace(peer, not_understood=(*peer.not_understood, *odd))
 
 

@@ -30,7 +30,7 @@ from walferry.hbase.queue_table import (
 )
 from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.tables.rows import Rows
-from walferry.hbase.tables.scan import ScanSpec
+from walferry.hbase.tables.scan import PATIENCE_SECONDS, ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.hbase.wal.cells import split_cells
 from walferry.replication.queues.consistent import CONSISTENT_READ_TRIES
@@ -38,8 +38,6 @@ from walferry.replication.queues.errors import QueuesMoving
 from walferry.replication.queues.queue import Queue, QueuedWal, QueuePlace
 from walferry.replication.source.peers import peer_ids
 from walferry.replication.source.session import Session
-
-PATIENCE_SECONDS = 60.0  # for the region of hbase:replication to move
 
 
 @dataclass(frozen=True)

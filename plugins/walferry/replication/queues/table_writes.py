@@ -25,9 +25,10 @@ from walferry.hbase.errors import PositionError
 from walferry.hbase.names import QueueId, WalName, parse_wal_name
 from walferry.hbase.queue_table import BEGIN, HFILE_REF_FAMILY, QUEUE_FAMILY, QUEUE_TABLE, SHIPPED, GroupOffset, own_wals_group
 from walferry.hbase.tables.mutations import cell_is, deletion_of, mutate, put_of
+from walferry.hbase.tables.scan import PATIENCE_SECONDS
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.queues.errors import LastWal, WalGone
-from walferry.replication.queues.in_table import PATIENCE_SECONDS, QueueRow, main_row, qualifier_of, read_queues, read_rows
+from walferry.replication.queues.in_table import QueueRow, main_row, qualifier_of, read_queues, read_rows
 from walferry.replication.queues.last_pushed import NO_IDS
 from walferry.replication.queues.queue import Queue, QueuedWal, QueuePlace
 from walferry.replication.queues.znode_writes import TRIES, Write

@@ -31,7 +31,6 @@ from walferry.hbase.errors import (
     MasterPresent,
     MasterSilent,
     MissingPeer,
-    PeerError,
     QueuesMigrating,
     StalePeer,
     StorageError,
@@ -68,11 +67,6 @@ def check_peer(session: Session, peer_id: str, *, even_paused: bool = False) -> 
         check_agreement(session, peer_id)  # the Master may know a peer that is not in ZooKeeper
         raise
     (check_ours if even_paused else check_shippable)(peer)
-    if peer.serial and session.nodes.in_table:
-        raise PeerError(
-            peer.id, "it is serial, and its last pushed ids are in a table of HBase 3, which Walferry does not write",
-            "Leave it to HBase, or make it not serial",
-        )  # fmt: skip
     PeerSettings.of(session.source.replication, peer)  # raises for a wrong setting
     check_agreement(session, peer_id)
     return peer

@@ -84,6 +84,10 @@ def from_connection(
             f"{where}: it has a password, which cannot reach the Spark tasks unseen. Leave it empty, and tell the tasks where to "
             "find the key store's password by passwordFile or passwordEnv in key_provider"
         )
+    if "peers_root" in found and found.get("queue_layout") == QueueLayout.TABLE:
+        raise SourceError(
+            f"{where}: extra has peers_root, and queue_layout is {QueueLayout.TABLE}; HBase 3 has its peers in ZooKeeper"
+        )
     return SourceCluster(
         quorum=quorum_of(where, host, port),
         login=login_of(where, extra, has_password=has_password),

@@ -77,6 +77,7 @@ def test_cells_with_labels_are_refused_unless_it_says_otherwise(policy):
         ("zk1", 2181, {**EXTRA, "znode_parent": "hbase"}, "znode_parent is 'hbase'"),
         ("zk1", 2181, {**EXTRA, "walferry_root": "/"}, "walferry_root is '/'"),
         ("zk1", 2181, {**EXTRA, "user": ""}, "user is ''"),
+        ("zk1", 2181, {**EXTRA, "queue_layout": "3.x", "peers_root": "hdfs://nn/peers"}, "peers_root, and queue_layout is 3.x"),
         ("zk1", 2181, {**EXTRA, "queue_layout": "4.x"}, "queue_layout is '4.x'; it must be one of '2.x', 'classic'"),
         ("zk1", 2181, {**EXTRA, "znode_root": "/hbase"}, "extra has znode_root"),
         ("zk1", 2181, {**EXTRA, "replication_cluster_id": "a/b"}, "replication_cluster_id is 'a/b'; it must be the source's"),
