@@ -1,8 +1,8 @@
 """Writes to the queues of one WAL group in table hbase:replication of HBase 3.
 
 The lease is in ZooKeeper, and the offsets are not. So each write first checks the lease and the peer's state there, and then
-depends on the whole row as it was seen before. What a holder writes late, after it has lost the lease, is harmless: all entries
-before its offset are acknowledged, and the offset only grows from the value that it has seen.
+depends on the offset that was seen before, or on the whole row if there was none. What a holder writes late, after it has lost
+the lease, is harmless: all entries before its offset are acknowledged, and the offset only grows from the value that it has seen.
 
     a claim of HBase may move the row at any time     the write fails, and the row is looked for again
     a row that was claimed while its first offset     it is merged into the claimed row
@@ -168,7 +168,9 @@ class TableWrites:
         if offset.offset < 0 and self._server is not None:
             own = own_wals_group(self._server)
             cells[own] = f"{own}.{offset.wal.timestamp}:{SHIPPED}".encode()
-        if not self._mutate([_put(row, cells)], [row]):
+        # An offset as it was seen shows that the row was not claimed. Without one, the whole row has to.
+        seen = replace(row, offsets={self._group: row.offsets[self._group]}) if self._group in row.offsets else row
+        if not self._mutate([_put(row, cells)], [seen]):
             return False
         self._row = replace(row, offsets={**row.offsets, **cells})
         return True
