@@ -51,13 +51,14 @@ def list_peers(master: Connection) -> list[pb.ReplicationPeerDescription]:
 
 def is_changing_peers(master: Connection) -> bool:
     """Return whether the master has not finished adding a peer, or updating one's configuration. Raises an RpcError."""
-    return any(each.class_name.rpartition(".")[2] in CHANGES_OF_PEERS for each in _unfinished(master))
+    return bool(_unfinished(master, *CHANGES_OF_PEERS))
 
 
-def _unfinished(master: Connection) -> list[pb.Procedure]:
+def _unfinished(master: Connection, *names: str) -> list[pb.Procedure]:
+    """Return the unfinished procedures of these classes, named without their package."""
     over = (pb.Procedure.SUCCESS, pb.Procedure.FAILED, pb.Procedure.ROLLEDBACK)
     found = master.call("GetProcedures", pb.GetProceduresRequest(), pb.GetProceduresResponse).procedure
-    return [each for each in found if each.state not in over]
+    return [each for each in found if each.state not in over and each.class_name.rpartition(".")[2] in names]
 
 
 def get_peer(master: Connection, peer_id: str) -> pb.ReplicationPeer:
@@ -193,13 +194,12 @@ def create_namespace(master: Connection, namespace: str) -> bool:
 
 def is_settling_queues(master: Connection) -> bool:
     """Return whether the master of HBase 3 may still make rows of queues, for a new peer or a dead server. Raises an RpcError."""
-    settling = (*CHANGES_OF_PEERS, "ServerCrashProcedure", "AssignReplicationQueuesProcedure")
-    return any(each.class_name.rpartition(".")[2] in settling for each in _unfinished(master))
+    return bool(_unfinished(master, *CHANGES_OF_PEERS, "ServerCrashProcedure", "AssignReplicationQueuesProcedure"))
 
 
 def is_claiming_queues(master: Connection) -> bool:
     """Return whether the master has not finished the claim of a dead server's queues. Raises an RpcError."""
-    return any(each.class_name.rpartition(".")[2] == CLAIM for each in _unfinished(master))
+    return bool(_unfinished(master, CLAIM))
 
 
 def has_moved_queues(master: Connection) -> bool:
@@ -208,10 +208,7 @@ def has_moved_queues(master: Connection) -> bool:
     HBase 3's Master moves them when it starts on a cluster of HBase 2 (MigrateReplicationQueueFromZkToTableProcedure). Then it
     waits until all RegionServers run HBase 3, too, and only the table counts.
     """
-    for procedure in _unfinished(master):
-        if procedure.class_name.rpartition(".")[2] == MIGRATION and _last_state(procedure) < MIGRATION_MOVED:
-            return False
-    return True
+    return all(_last_state(procedure) >= MIGRATION_MOVED for procedure in _unfinished(master, MIGRATION))
 
 
 def _last_state(procedure: pb.Procedure) -> int:

@@ -30,7 +30,7 @@ from walferry.hbase.queue_table import (
 )
 from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.tables.rows import Rows
-from walferry.hbase.tables.scan import PATIENCE_SECONDS, ScanSpec
+from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.hbase.wal.cells import split_cells
 from walferry.replication.queues.consistent import CONSISTENT_READ_TRIES
@@ -76,7 +76,7 @@ class QueueRow:
 @contextmanager
 def queue_tables(session: Session) -> Iterator[Tables]:
     """Connect to the source's tables while the block runs."""
-    with Tables(session.zk, session.nodes, login=session.source.login, patience_seconds=PATIENCE_SECONDS) as tables:
+    with Tables(session.zk, session.nodes, login=session.source.login) as tables:
         yield tables
 
 

@@ -25,7 +25,6 @@ from walferry.hbase.errors import PositionError
 from walferry.hbase.names import QueueId, WalName, parse_wal_name
 from walferry.hbase.queue_table import BEGIN, HFILE_REF_FAMILY, QUEUE_FAMILY, QUEUE_TABLE, SHIPPED, GroupOffset, own_wals_group
 from walferry.hbase.tables.mutations import cell_is, deletion_of, mutate, put_of
-from walferry.hbase.tables.scan import PATIENCE_SECONDS
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.queues.errors import LastWal, WalGone
 from walferry.replication.queues.in_table import QueueRow, main_row, qualifier_of, read_queues, read_rows
@@ -46,7 +45,7 @@ class TableWrites:
         self._group = group
         self._server = parse_wal_name(f"{group}.1").server
         self._write = write
-        self._tables = Tables(session.zk, session.nodes, login=session.source.login, patience_seconds=PATIENCE_SECONDS)
+        self._tables = Tables(session.zk, session.nodes, login=session.source.login)
         self._row: QueueRow | None = None
         self._newest: WalName | None = None
         self.finished = False  # the group's last WAL was removed, and no server adds to the group
@@ -130,21 +129,21 @@ class TableWrites:
         for _ in range(MERGES):
             rows = [row for row in read_rows(self._tables, self._peer_id) if row.server == str(self._server)]
             self._row = main_row(rows)
-            if self._row is None or all(self._merged(self._row, other) for other in rows if other is not self._row):
+            if len(rows) <= 1 or self._row is None:
                 break
+            self._merge(self._row, next(row for row in rows if row is not self._row))
         if self._row is None and is_live(self._session.zk, self._session.nodes, str(self._server)):
             self._row = QueueRow(str(self._server), QueueId(self._peer_id), {})
         return self._row
 
-    def _merged(self, row: QueueRow, other: QueueRow) -> bool:
-        """Put what another row of the same server has reached into this one, and delete it. Returns False: both have changed.
+    def _merge(self, row: QueueRow, other: QueueRow) -> None:
+        """Put what another row of the same server has reached into this one, and delete it, if both are as they were seen.
 
         A live server has claimed `row`, so the Master does not add a row for the dead server any more.
         """
         ahead = other.ahead_of(row)
         changes = [_put(row, ahead)] if ahead else []
         self._mutate([*changes, _deletion(other)], [row, other])
-        return False
 
     def _raise_to(self, offset: GroupOffset) -> bool:
         """Move the group's offset ahead. Returns False if it was there already. Raises WalGone, PositionError, Contention."""

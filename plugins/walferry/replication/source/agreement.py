@@ -187,7 +187,8 @@ def why_master_counts(session: Session) -> MasterPresent | None:
 def master_peers(session: Session) -> Mapping[str, Peer] | None:
     """Ask the active Master for its peers, by id; None for HBase 1, and for a run that was told that no HMaster is active.
 
-    Raises MasterSilent, MasterPresent, StoreError, ConnectError.
+    The answer also shows whether the queues are where the connection says. Raises StorageError if they were moved to a table,
+    or not yet; MasterSilent, MasterPresent, StoreError, ConnectError.
     """
     if session.source.master_absent:
         check_master_absent(session)
@@ -200,14 +201,6 @@ def master_peers(session: Session) -> Mapping[str, Peer] | None:
         if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or is_hbase_1(session):
             return None
         raise _silent(error) from error
-
-
-def check_queues(session: Session) -> None:
-    """Check that the queues are where the connection says. HBase 3's Master moves them to a table. Raises StorageError.
-
-    A queue that is not in ZooKeeper any more is therefore shipped, or was moved between two queues.
-    """
-    master_peers(session)
 
 
 def _peers_and_queues(session: Session, connection: Connection) -> list[pb.ReplicationPeerDescription]:

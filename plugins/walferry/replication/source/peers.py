@@ -1,7 +1,7 @@
 """Reads the source's peers: from ZooKeeper, or from files if the source keeps them there (`SourceCluster.peers_root`).
 
-ZooKeeper reports changes of its znodes. Nothing reports a change of a file, or of HBase 3's table of
-queues, so streams look again every LOOK_AGAIN_SECONDS.
+ZooKeeper reports changes of its znodes. Nothing reports a change of a file, or of HBase 3's table of queues, so streams
+look again every LOOK_AGAIN_SECONDS.
 """
 
 from __future__ import annotations

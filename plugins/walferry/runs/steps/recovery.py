@@ -26,7 +26,7 @@ from walferry.replication.queues.claims.claim import delete_queue
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
 from walferry.replication.queues.errors import LeaseHeld, LiveServer, NoTarget
 from walferry.replication.queues.lease import acquire
-from walferry.replication.source.agreement import check_queues, disagreements
+from walferry.replication.source.agreement import disagreements, master_peers
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peers import peer_ids, read_peer, read_peers
 from walferry.replication.source.session import Session, open_session
@@ -302,7 +302,7 @@ def outcome(source: SourceCluster, drains: Sequence[Drain], run_id: str, jobs: M
     with open_session(source) as session:
         there = recovered_queues(session)
         with suppress(MasterSilent):  # otherwise a queue that is gone may have been moved to HBase 3's table
-            check_queues(session)
+            master_peers(session)
         peers = sorted({drain.peer for drain in drains})
         summaries = {(peer_id, s.group): s for peer_id in peers for s in read_run(session, peer_id, run_id)}
     left = _wals_left(drains, there)
