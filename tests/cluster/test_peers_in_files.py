@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from embedded.client import GLOBAL, JavaClient, even_splits
+from embedded.client import GLOBAL, even_splits
 from embedded.standalone import StandaloneCluster
 from tests.cluster.failover import failover
+from tests.cluster.managed_peers import Clusters
 from tests.cluster.test_failover import run as run_rounds
 from tests.cluster.test_failover import we_claim_first
 from tests.cluster.walferry_runs import plan, ship, source_of
@@ -27,7 +28,6 @@ from walferry.replication.peers.settings import SinkKind
 from walferry.replication.queues import lease
 from walferry.replication.queues.lease import Lease
 from walferry.replication.source import peer_state
-from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import batch
 
 IN_FILES = {"hbase.replication.peer.storage.impl": "filesystem"}
@@ -36,16 +36,8 @@ Run = Callable[..., tuple[int, Any, str]]
 
 
 @dataclass(frozen=True)
-class Site:
+class Site(Clusters):
     """A source with its peers in files, and a peer cluster."""
-
-    source: JavaClient
-    peer_cluster: JavaClient
-    at: SourceCluster
-
-    @property
-    def key(self) -> str:
-        return self.peer_cluster.address.cluster_key
 
     def table(self, name: str) -> str:
         for client in (self.source, self.peer_cluster):
