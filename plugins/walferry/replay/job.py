@@ -17,6 +17,7 @@ from walferry.replay.interval import Interval
 from walferry.replay.store import StoreWithArchive
 from walferry.replication.filters.rules import Families, FilterRules, PeerTables
 from walferry.replication.peers.reading import Peer
+from walferry.replication.queues.reading import kept_hfiles
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.source.session import Session
 from walferry.shipping.attempt import check_not_stopped
@@ -81,7 +82,8 @@ def peer_cluster_id_of(session: Session, peer: Peer, job: ReplayJob) -> UUID:
     deadline = time.monotonic() + job.deadline - time.time()
     # This sink sends nothing.
     with open_sink(
-        peer, session, job.settings, deadline, stop=threading.Event(), right=Right(), lease=None,
+        peer, session.source, job.settings, deadline, stop=threading.Event(), right=Right(), lease=None,
+        kept_hfiles=partial(kept_hfiles, session, peer.id),
         on_missing_hfiles=lambda count: None, on_failure=partial(check_not_stopped, session, job.peer_id),
     ) as sink:  # fmt: skip
         return sink.id

@@ -28,6 +28,7 @@ from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.peers.reading import Peer, check_shippable
 from walferry.replication.queues.lease import Lease
+from walferry.replication.queues.reading import kept_hfiles
 from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.sinks.of_peer import open_sink
 from walferry.replication.source.agreement import why_master_counts
@@ -124,7 +125,8 @@ class Attempt(ABC, Generic[J]):
             self._counters.end(Status.PEER_DOWN, error)
             return
         self._gauges.sink = opened = open_sink(
-            peer, session, job.settings, self._deadline, stop=stop, right=self._right, lease=self._lease_of_sink,
+            peer, session.source, job.settings, self._deadline, stop=stop, right=self._right, lease=self._lease_of_sink,
+            kept_hfiles=partial(kept_hfiles, session, peer.id),
             on_missing_hfiles=self.on_missing_hfiles, on_failure=self.on_unreachable,
         )  # fmt: skip
         with opened as sink, limit_of(peer, session, stop) as limit:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from walferry.replication.filters.rules import FilterRules
 from walferry.replication.filters.visibility import LabelFilter
 from walferry.replication.locks.peer_lock import row_right
 from walferry.replication.peers.reading import Peer
+from walferry.replication.queues.reading import kept_hfiles
 from walferry.replication.sinks.of_peer import open_sink, shipping_settings
 from walferry.replication.sinks.sink import Sender, Sink
 from walferry.replication.source.session import Session
@@ -89,8 +91,8 @@ def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: st
     with (
         row_right(session, peer.id, attempt, name, rows, settings.call_timeout_seconds) as right,
         open_sink(
-            peer, session, settings, time.monotonic() + REQUEST_SECONDS, stop=threading.Event(), right=right, lease=None,
-            on_missing_hfiles=lambda count: None, on_failure=lambda: None,
+            peer, session.source, settings, time.monotonic() + REQUEST_SECONDS, stop=threading.Event(), right=right, lease=None,
+            kept_hfiles=partial(kept_hfiles, session, peer.id), on_missing_hfiles=lambda count: None, on_failure=lambda: None,
         ) as sink,
     ):  # fmt: skip
         # fails, before a connection, if the peer cluster is the source itself

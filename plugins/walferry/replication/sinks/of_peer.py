@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from walferry.base.zk.right import Right
 from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import PeerSettings, SinkHooks, SinkKind
-from walferry.replication.queues.reading import kept_hfiles
 from walferry.replication.sinks.hbase import reachable
 from walferry.replication.sinks.hbase.hooks import Hooks, hooks_of_peer
 from walferry.replication.source.cluster import SourceCluster, SourceError
-from walferry.replication.source.session import Session
 
 if TYPE_CHECKING:
     from walferry.hbase.wal.wal_batches import WalBatch
@@ -56,24 +53,22 @@ def shipping_settings(peer: Peer, source: SourceCluster, sink: SinkKind | None =
 
 
 def open_sink(
-    peer: Peer, session: Session, settings: PeerSettings, deadline: float, *, stop: threading.Event,
-    right: Right, lease: HFileRefs | None, on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
+    peer: Peer, source: SourceCluster, settings: PeerSettings, deadline: float, *, stop: threading.Event,
+    right: Right, lease: HFileRefs | None, kept_hfiles: Callable[[Sequence[str]], Sequence[str]],
+    on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
 ) -> Sink:  # fmt: skip
     """Return the sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in the
     sink. `right` is asked before each request to the peer cluster.
 
     `lease` is the lease on the group's queue, for a sink's writes at the source. Without a lease nothing is written there:
-    references to HFiles belong to the queues, and stay as they are. `on_missing_hfiles` is called with the number of files that
-    were gone and not needed, and `on_failure` after each failed try to reach the peer cluster's ZooKeeper.
+    references to HFiles belong to the queues, and stay as they are. `kept_hfiles` returns the places of the references that are
+    still there to HFiles of these names. `on_missing_hfiles` is called with the number of files that were gone and not needed,
+    and `on_failure` after each failed try to reach the peer cluster's ZooKeeper.
     """
     from walferry.replication.sinks.hbase.bulk_loads import HFileSender, HFileSource
     from walferry.replication.sinks.hbase.sink import HBaseSink
 
-    source = session.source
-    hfiles = HFileSender(
-        partial(kept_hfiles, session, peer.id), lease, HFileSource.of(source), on_missing_hfiles,
-        settings.call_timeout_seconds,
-    )  # fmt: skip
+    hfiles = HFileSender(kept_hfiles, lease, HFileSource.of(source), on_missing_hfiles, settings.call_timeout_seconds)
     return HBaseSink(
         peer, settings, deadline, source=source, hfiles=hfiles, login=source.login_to(peer), stop=stop, on_failure=on_failure,
         right=right,
