@@ -24,7 +24,8 @@ COPY plugins /build/plugins
 COPY dags /build/dags
 COPY spark_jobs /build/spark_jobs
 COPY monitoring /build/monitoring
-RUN pip --python /opt/venv/bin/python install --no-deps --no-build-isolation /build
+RUN pip --python /opt/venv/bin/python install --no-deps --no-build-isolation /build \
+    && /opt/venv/bin/walferry compile
 
 FROM base AS walferry
 # Debian's mirrors keep only the newest build of a package, so a version that is named here would soon be gone.

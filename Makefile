@@ -8,7 +8,7 @@ export PATH := $(VENV)/bin:$(PATH)
 # Tests and the demo start hundreds of Python processes, and each would compile our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help python java browser venv jars lint test test-unit test-all test-rest durations docs demo bench soak lock clean
+.PHONY: help python java browser venv kernels jars lint test test-unit test-all test-rest durations docs demo bench soak lock clean
 
 help:
 	@echo 'make demo       two real HBase clusters and Airflow: replicate, compare, look around (DEMO_ONCE=1 ends by itself)'
@@ -40,7 +40,11 @@ $(INSTALLED): requirements.lock | python
 	@python3.11 -m embedded.venv $(VENV) requirements.lock
 	@touch $(INSTALLED)
 
-jars: java venv
+# So that tests, the demo and benchmarks need not compile them in each Spark worker.
+kernels: venv
+	@PYTHONPATH=$(CURDIR)/plugins $(PYTHON) -m walferry.cli compile --here
+
+jars: java kernels
 	@$(PYTHON) -m embedded
 	@PYTHONPATH=$(CURDIR)/plugins $(PYTHON) -m embedded.dump_classes
 
@@ -69,19 +73,19 @@ durations: export TESTS_RENEW_DURATIONS := 1
 durations: test-all
 
 # More processes than cores, as some tests wait; one that has none left takes over another's, as some files take long.
-test-unit: venv
+test-unit: kernels
 	$(PYTHON) -m pytest -m 'not slow and not long and not soak' --numprocesses 4 --dist worksteal tests/unit
 
 docs: venv
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 	@echo 'Open site/index.html, or with its search: python3 -m http.server --bind 127.0.0.1 --directory site'
 
-demo: java venv
+demo: java kernels
 	@$(PYTHON) -m embedded hbase-2
 	@$(PYTHON) -m demo
 
 bench: export PYTHONPATH := $(CURDIR)/plugins
-bench: java venv
+bench: java kernels
 	@$(PYTHON) -m embedded hbase-2 hbase-1 codecs
 	$(PYTHON) -m bench.wal_read
 	$(PYTHON) -m bench.wal_show

@@ -1,7 +1,8 @@
 """Packs the library into one zip file, in which it travels to Spark's driver and executors (`spark-submit --py-files`).
 
     walferry.py          `import walferry` finds this in the zip: archive_entry.py, which unpacks the rest and steps aside
-    lib/walferry/...     the library's modules, without the ones that only Airflow and the command use
+    lib/walferry/...     the library's modules, without the ones that only Airflow and the command use, and the code that
+                         `walferry compile` has made for this version of Python
 
 The same sources give the same bytes, and so the same file name. So a job that is submitted every few minutes finds its archive
 already there, and its workers find it unpacked and compiled.
@@ -11,12 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 NOT_SHIPPED = ("admin", "airflow", "cli", "observe", "runs")  # the packages above `jobs`, which Spark does not use
+KERNELS = "base/kernels/prebuilt"  # PREBUILT of walferry.base.kernels.compiled, which imports numba
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip file can hold
 
 
@@ -50,6 +53,7 @@ def _contents(package: Path) -> list[tuple[str, bytes]]:
         for path in sorted(package.rglob("*.py"))
         if path.relative_to(package).parts[0] not in NOT_SHIPPED and "__pycache__" not in path.parts
     ]
+    modules += sorted((package / KERNELS).glob(f"*/*.py{sys.version_info[0]}{sys.version_info[1]}*.nb[ic]"))
     files = [(f"lib/{package.name}/{path.relative_to(package).as_posix()}", path.read_bytes()) for path in modules]
     return [("walferry.py", Path(__file__).with_name("archive_entry.py").read_bytes()), *files]
 

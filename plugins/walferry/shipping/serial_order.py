@@ -32,7 +32,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from walferry.base.kernels.read import Ints
+from walferry.base.kernels.types import Ints
 from walferry.base.texts import visible
 from walferry.engine.in_flight import WalOffset
 from walferry.hbase.tables.barriers import UNKNOWN, Barriers, barriers_of, find_barriers

@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, hash_bytes, mix, read_int32
+from walferry.base.kernels.read import hash_bytes, mix, read_int32
+from walferry.base.kernels.types import Bytes, Ints, OutInts
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.wal.cells import CELL_LENGTHS, row_of
 
@@ -112,14 +113,14 @@ def _row_hash(data: Bytes, cells: Ints, first: int, end: int) -> int:
 
 
 @unmanaged
-def hash_rows(data: Bytes, cells: Ints, rows: Ints, out: Ints) -> None:
+def hash_rows(data: Bytes, cells: Ints, rows: Ints, out: OutInts) -> None:
     """Write the hash of each row to `out`."""
     for i in range(len(rows) - 1):
         out[i] = _row_hash(data, cells, rows[i], rows[i + 1])
 
 
 @unmanaged
-def add_rows(data: Bytes, cells: Ints, rows: Ints, row: int, mask: int, state: Ints) -> tuple[int, bool]:
+def add_rows(data: Bytes, cells: Ints, rows: Ints, row: int, mask: int, state: OutInts) -> tuple[int, bool]:
     """Add rows to the bucket in `state` (hash, count) until it ends. Returns the next row, and whether the bucket has ended."""
     while row < len(rows) - 1:
         state[0] += _row_hash(data, cells, rows[row], rows[row + 1])

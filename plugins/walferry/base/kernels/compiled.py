@@ -7,40 +7,166 @@ Kernels release the GIL. They must not allocate arrays. So they need no referenc
 each other in a loop five times as fast. Indexing with an unsigned integer avoids the check for negative indices, and lets the
 compiler read bytes as words.
 
-Kernels that Python calls are cached on disk, because every Spark worker needs them. numba reuses a cached kernel while the
-kernel's own module is unchanged, even if a kernel that it calls has changed in another module. Therefore a digest of the kernel's
-module and of all library modules that it imports is part of the cached name.
+A kernel that Python calls is compiled once, for the types of its annotations (`types`). Its code is then looked for
+
+    in the library    `base/kernels/prebuilt`, which `walferry compile` fills (`prebuild`). It travels with the library, so it is
+                      made for a named level of processors, and all machines of this level share it
+    in numba's cache  beside the module, or in the user's cache folder. A process that compiles a kernel puts it there
+
+Cached code is found by the kernel's name. A digest of the kernel's module and of all library modules that it imports is part of
+this name, because numba notices changes in the kernel's own module only, and not in another module whose kernels it calls.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
+import platform
 import re
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
+from llvmlite import binding
 from numba import njit
+from numba.core import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator, NullCache
+
+from walferry.base.kernels.types import numba_type
+
+PREBUILT = Path(__file__).with_name("prebuilt")
+LEVELS: Mapping[str, tuple[str, ...]] = {  # the best one first, with what the levels below it do not have
+    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
+    "x86-64-v2": ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
+}
 
 _IMPORT = re.compile(rb"^from (walferry[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)  # at a module's top level
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
+def levels() -> list[str]:
+    """Return the names of the levels for which code runs on this machine, the best one first. The names are LLVM's."""
+    if config.CPU_NAME is not None:
+        return [str(config.CPU_NAME)]
+    if platform.machine() == "aarch64":
+        return ["generic"]
+    names = list(LEVELS) if platform.machine() == "x86_64" else []
+    found = binding.get_host_cpu_features()
+    return [name for i, name in enumerate(names) if all(found.get(each) for level in names[i:] for each in LEVELS[level])]
+
+
 def unmanaged(kernel: Kernel) -> Kernel:
-    """Compile `kernel` to machine code at its first call with a set of argument types."""
+    """Compile `kernel` to machine code for the types of its annotations, once it is called. Other arguments raise TypeError."""
     kernel.__qualname__ += f"_{_digest(kernel.__module__)}"
-    options: dict[str, Any] = {"nogil": True, "_nrt": False}
-    try:
-        return cast(Kernel, njit(cache=True, **options)(kernel))
-    except RuntimeError:  # no folder for the cache is writable: compile in each process
-        return cast(Kernel, njit(**options)(kernel))
+    dispatcher: Any = njit(nogil=True, _nrt=False)(kernel)
+    lock = threading.Lock()
+    run: Callable[..., Any] | None = None
+
+    @functools.wraps(kernel)
+    def call(*arguments: Any) -> Any:
+        nonlocal run
+        if run is None:
+            with lock:
+                if run is None:
+                    run = _loaded(dispatcher, _Caches(kernel))
+        return run(*arguments)
+
+    return cast(Kernel, call)
 
 
 def inlined(kernel: Kernel) -> Kernel:
     """Compile `kernel` into the code of the kernels that call it."""
-    return cast(Kernel, njit(nogil=True, _nrt=False, forceinline=True)(kernel))  # type: ignore[call-overload]
+    return cast(Kernel, njit(nogil=True, _nrt=False, forceinline=True)(kernel))
+
+
+def kernels_of(module: ModuleType) -> list[Callable[..., Any]]:
+    """Return the kernels of a module that Python calls."""
+    own = (each for each in vars(module).values() if inspect.isfunction(each) and each.__module__ == module.__name__)
+    return [each for each in own if inspect.unwrap(each).__qualname__.endswith(f"_{_digest(module.__name__)}")]
+
+
+def prebuild(kernel: Callable[..., Any]) -> str:
+    """Put the code of a kernel that Python calls into the library, unless it is there. Returns what its files are called.
+
+    The code is for NUMBA_CPU_NAME.
+    """
+    function, level = inspect.unwrap(kernel), str(config.CPU_NAME)
+    (PREBUILT / level).mkdir(parents=True, exist_ok=True)
+    cache = _prebuilt(level)(function)
+    _loaded(njit(nogil=True, _nrt=False)(function), cache)
+    return str(cache.files)
+
+
+def _loaded(dispatcher: Any, cache: Any) -> Any:
+    """Return the dispatcher with the one type that the kernel has, loaded from the cache, or compiled."""
+    function = dispatcher.py_func
+    types = inspect.get_annotations(function, eval_str=True)
+    dispatcher._cache = cache
+    dispatcher.compile(tuple([numba_type(types[name]) for name in inspect.signature(function).parameters]))
+    dispatcher.disable_compile()
+    return dispatcher
+
+
+@functools.cache
+def _prebuilt(level: str) -> type[FunctionCache]:
+    """Return numba's cache of a function, for code that lies in the library. Only `prebuild` writes it."""
+
+    class Locator(InTreeCacheLocator):
+        def get_cache_path(self) -> str:
+            return str(PREBUILT / level)
+
+        def get_source_stamp(self) -> str:
+            return ""  # the digest in a kernel's name says for which sources it is
+
+        def ensure_cache_path(self) -> None:
+            """Need no folder that can be written to."""
+
+    class Impl(CompileResultCacheImpl):
+        _locator_classes = (Locator,)
+
+    class PrebuiltCache(FunctionCache):
+        _impl_class = Impl
+
+        def _index_key(self, signature: Any, codegen: Any) -> Any:
+            """Name the platform instead of the processor: the folder says for which processors the code is."""
+            signature, (platform, *_), code = super()._index_key(signature, codegen)
+            return signature, platform, code
+
+        @property
+        def files(self) -> str:
+            """What the kernel's files are called, without Python's version and what follows it."""
+            return str(self._impl.filename_base).partition(".py")[0]
+
+    return PrebuiltCache
+
+
+class _Caches(NullCache):
+    """The places where a kernel's code may be. Code that was in none of them is put into numba's own cache."""
+
+    def __init__(self, kernel: Callable[..., Any]) -> None:
+        prebuilt = [] if config.BOUNDSCHECK else levels()  # with it, kernels have other code of the same name
+        self._own = _place(FunctionCache, kernel)
+        self._places = [*(_place(_prebuilt(level), kernel) for level in prebuilt), self._own]
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        loaded = (place.load_overload(sig, target_context) for place in self._places)
+        return next((code for code in loaded if code is not None), None)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        self._own.save_overload(sig, data)
+
+
+def _place(cache: type[FunctionCache], kernel: Callable[..., Any]) -> Any:
+    """Return numba's cache of a kernel, or one that is always empty: no folder is writable, or the library is in a zip file."""
+    try:
+        return cache(kernel)
+    except RuntimeError:
+        return NullCache()
 
 
 def sources_of(module: str) -> set[str]:

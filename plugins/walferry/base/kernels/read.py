@@ -12,12 +12,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import inlined
-
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int64]
+from walferry.base.kernels.types import Bytes, Ints
 
 INCOMPLETE: Final = -1
 OVERLONG: Final = -2

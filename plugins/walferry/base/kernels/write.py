@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import Bytes
+from walferry.base.kernels.types import Bytes, OutBytes
 
 
 @inlined
-def put_varint(out: Bytes, at: int, value: int) -> int:
+def put_varint(out: OutBytes, at: int, value: int) -> int:
     """Write a varint to `out[at:]`. Returns the position after it."""
     while value > 127:
         out[np.uint64(at)] = (value & 127) | 128
@@ -30,7 +30,7 @@ def varint_len(value: int) -> int:
 
 
 @inlined
-def put_int(out: Bytes, at: int, value: int, width: int) -> int:
+def put_int(out: OutBytes, at: int, value: int, width: int) -> int:
     """Write a big-endian number of `width` bytes to `out[at:]`. Returns the position after it."""
     for i in range(width):
         out[np.uint64(at + i)] = value >> 8 * (width - 1 - i) & 0xFF
@@ -38,7 +38,7 @@ def put_int(out: Bytes, at: int, value: int, width: int) -> int:
 
 
 @inlined
-def copy_bytes(out: Bytes, at: int, buf: Bytes, start: int, length: int) -> int:
+def copy_bytes(out: OutBytes, at: int, buf: Bytes, start: int, length: int) -> int:
     """Copy `buf[start:start + length]` to `out[at:]`. Returns the position after the copy.
 
     This is a loop because numba copies a slice through a temporary array. Unsigned indices let the compiler vectorize it.
@@ -50,7 +50,7 @@ def copy_bytes(out: Bytes, at: int, buf: Bytes, start: int, length: int) -> int:
 
 
 @inlined
-def move_bytes(out: Bytes, at: int, buf: Bytes, start: int, length: int) -> int:
+def move_bytes(out: OutBytes, at: int, buf: Bytes, start: int, length: int) -> int:
     """Copy like `copy_bytes`, but word by word, also towards the same buffer's start. Returns the position after the copy."""
     to, source, size = np.uint64(at), np.uint64(start), np.uint64(length)
     eight = np.uint64(8)

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from zlib_ng import zlib_ng
 
 from walferry.base.kernels.compiled import unmanaged
-from walferry.base.kernels.read import Bytes
+from walferry.base.kernels.types import Bytes, OutBytes, Word32Table
 from walferry.base.kernels.write import put_int
 
 _HEADER = struct.Struct(">8siiqBii")
@@ -175,7 +175,7 @@ _TABLES = _tables()
 
 
 @unmanaged
-def _crc32c(data: Bytes, out: Bytes, tables: NDArray[np.uint32]) -> None:
+def _crc32c(data: Bytes, out: OutBytes, tables: Word32Table) -> None:
     """Write the checksums of all of `data` to `out`."""
     byte, eight, words = np.uint64(0xFF), np.uint64(WORD), np.uint64(2 * WORD)
     at = 0

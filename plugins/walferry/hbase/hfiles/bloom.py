@@ -22,7 +22,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import Bytes, compare_bytes, read_little_endian, read_uint8
+from walferry.base.kernels.read import compare_bytes, read_little_endian, read_uint8
+from walferry.base.kernels.types import Bytes, OutBytes
 from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.hbase.hfiles.blocks import BlockKind, BlockWriter, Placed
 from walferry.hbase.hfiles.cells import qualifier_of, row_of
@@ -128,7 +129,7 @@ def _murmur(buf: Bytes, start: int, length: int, seed: int) -> int:
 
 
 @inlined
-def add_key(bits: Bytes, hashes: int, buf: Bytes, start: int, length: int) -> None:
+def add_key(bits: OutBytes, hashes: int, buf: Bytes, start: int, length: int) -> None:
     """Set the bits of the key `buf[start:start + length]`."""
     first = _murmur(buf, start, length, 0)
     second = _murmur(buf, start, length, first)
@@ -155,7 +156,7 @@ def is_new_key(bloom: int, prefix_len: int, buf: Bytes, pos: int, before: Bytes,
 
 
 @inlined
-def column_key(buf: Bytes, pos: int, out: Bytes) -> int:
+def column_key(buf: Bytes, pos: int, out: OutBytes) -> int:
     """Write the ROWCOL key of the cell at `pos` to `out`. Returns its length."""
     row, row_len = row_of(buf, pos)
     qualifier, qualifier_len = qualifier_of(buf, pos)

@@ -18,7 +18,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import INCOMPLETE, Bytes, compare_bytes, read_int32, read_int64, read_uint8, read_uint16
+from walferry.base.kernels.read import INCOMPLETE, compare_bytes, read_int32, read_int64, read_uint8, read_uint16
+from walferry.base.kernels.types import Bytes
 from walferry.hbase.wal.cells import KEY_TAIL, MAX_ROW, MAX_TAGS, MIN_KEY, MIN_TAG
 from walferry.hbase.wal.problems import MAX_ENTRY_BYTES
 

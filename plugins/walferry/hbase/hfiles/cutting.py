@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import unmanaged
-from walferry.base.kernels.read import INCOMPLETE, Bytes, compare_bytes
+from walferry.base.kernels.read import INCOMPLETE, compare_bytes
+from walferry.base.kernels.types import Bytes
 from walferry.hbase.hfiles.cells import BROKEN, EDIT, MAX_CELL, MIN_CELL, checked_end, row_of
 from walferry.hbase.hfiles.errors import BrokenRun
 from walferry.hbase.wal.scan import read_only

@@ -31,7 +31,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, common_bytes, compare_bytes
+from walferry.base.kernels.read import common_bytes, compare_bytes
+from walferry.base.kernels.types import Bytes, Ints, OutBytes, OutInts
 from walferry.base.kernels.write import copy_bytes, put_int, put_varint
 from walferry.hbase.hfiles.cells import (
     LENGTHS,
@@ -105,7 +106,7 @@ def _common_key(buf: Bytes, pos: int, before: Bytes, at: int, whole: bool) -> in
 
 
 @inlined
-def _put_row_and_qualifier(buf: Bytes, pos: int, common: int, out: Bytes, to: int) -> int:
+def _put_row_and_qualifier(buf: Bytes, pos: int, common: int, out: OutBytes, to: int) -> int:
     """Write the rest of a cell's key after its first `common` bytes, without family, timestamp and type."""
     key = pos + LENGTHS
     row, row_len = row_of(buf, pos)
@@ -127,7 +128,7 @@ def _bytes_needed(number: int) -> int:
 
 
 @inlined
-def _put_prefix(buf: Bytes, pos: int, common: int, out: Bytes, to: int) -> int:
+def _put_prefix(buf: Bytes, pos: int, common: int, out: OutBytes, to: int) -> int:
     """Write a cell without its tags as PREFIX does."""
     key_len, val_len = key_len_of(buf, pos), value_len_of(buf, pos)
     to = put_varint(out, to, key_len - common)
@@ -137,7 +138,7 @@ def _put_prefix(buf: Bytes, pos: int, common: int, out: Bytes, to: int) -> int:
 
 
 @inlined
-def _put_diff(buf: Bytes, pos: int, is_first: bool, before: Bytes, at: int, out: Bytes, to: int) -> int:
+def _put_diff(buf: Bytes, pos: int, is_first: bool, before: Bytes, at: int, out: OutBytes, to: int) -> int:
     """Write a cell without its tags as DIFF does."""
     time, key_len, val_len = timestamp_of(buf, pos), key_len_of(buf, pos), value_len_of(buf, pos)
     flags, width, common = 0, _bytes_needed(time), 0
@@ -166,7 +167,7 @@ def _put_diff(buf: Bytes, pos: int, is_first: bool, before: Bytes, at: int, out:
 
 
 @inlined
-def _put_fast_diff(buf: Bytes, pos: int, is_first: bool, before: Bytes, at: int, out: Bytes, to: int) -> int:
+def _put_fast_diff(buf: Bytes, pos: int, is_first: bool, before: Bytes, at: int, out: OutBytes, to: int) -> int:
     """Write a cell without its tags as FAST_DIFF does."""
     key_len, val_len = key_len_of(buf, pos), value_len_of(buf, pos)
     if is_first:
@@ -191,7 +192,7 @@ def _put_fast_diff(buf: Bytes, pos: int, is_first: bool, before: Bytes, at: int,
 
 
 @inlined
-def put_cell(encoding: int, buf: Bytes, pos: int, is_first: bool, before: Bytes, at: int, out: Bytes, to: int) -> int:
+def put_cell(encoding: int, buf: Bytes, pos: int, is_first: bool, before: Bytes, at: int, out: OutBytes, to: int) -> int:
     """Write the cell at `pos` to a block. Returns the position after it.
 
     If the cell is not the block's first (`is_first`), the previous cell lies at `before[at:]`.
@@ -225,7 +226,7 @@ def block_tail(encoding: Encoding, cells: Bytes) -> bytes:
 
 
 @unmanaged
-def _row_offsets(cells: Bytes, offsets: Ints) -> int:
+def _row_offsets(cells: Bytes, offsets: OutInts) -> int:
     """Write to `offsets` where each row of the cells begins. Returns the number of rows."""
     rows, pos, before = 0, 0, 0
     while pos < cells.size:

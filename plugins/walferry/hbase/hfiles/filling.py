@@ -10,7 +10,8 @@ import enum
 from typing import Final
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, compare_bytes
+from walferry.base.kernels.read import compare_bytes
+from walferry.base.kernels.types import Bytes, OutBytes, OutInts
 from walferry.hbase.hfiles.bloom import Bloom, add_key, column_key, is_new_key
 from walferry.hbase.hfiles.cells import (
     LENGTHS,
@@ -84,7 +85,7 @@ def _is_family_deletion(kind: int) -> bool:
 
 
 @inlined
-def _order(chunk: Bytes, pos: int, before: Bytes, at: int, state: Ints) -> int:
+def _order(chunk: Bytes, pos: int, before: Bytes, at: int, state: OutInts) -> int:
     """Compare a cell with the previous one, and note the result. Returns a FillStop: CHUNK_ENDS if all is well."""
     family, family_len = family_of(chunk, pos)
     other, other_len = family_of(before, at)
@@ -100,8 +101,8 @@ def _order(chunk: Bytes, pos: int, before: Bytes, at: int, state: Ints) -> int:
 
 @inlined
 def _filter(
-    chunk: Bytes, pos: int, before: Bytes, at: int, has_before: bool, layout: Layout, bits: Bytes, deletes: Bytes, scratch: Bytes,
-    state: Ints,
+    chunk: Bytes, pos: int, before: Bytes, at: int, has_before: bool, layout: Layout, bits: OutBytes, deletes: OutBytes,
+    scratch: OutBytes, state: OutInts,
 ) -> int:  # fmt: skip
     """Put a cell's keys into the filters. Returns a FillStop: CHUNK_ENDS if all is well."""
     _, _, bloom, prefix_len, hashes, max_keys, delete_hashes, max_deletes = layout
@@ -126,7 +127,7 @@ def _filter(
 
 
 @inlined
-def _note(chunk: Bytes, pos: int, state: Ints) -> None:
+def _note(chunk: Bytes, pos: int, state: OutInts) -> None:
     """Count a cell for the file information."""
     key_len, val_len, kind, time = key_len_of(chunk, pos), value_len_of(chunk, pos), type_of(chunk, pos), timestamp_of(chunk, pos)
     _, tags_len = tags_of(chunk, pos)
@@ -148,7 +149,7 @@ def _note(chunk: Bytes, pos: int, state: Ints) -> None:
 
 @unmanaged
 def fill_block(
-    chunk: Bytes, last: Bytes, layout: Layout, bits: Bytes, deletes: Bytes, scratch: Bytes, out: Bytes, state: Ints
+    chunk: Bytes, last: Bytes, layout: Layout, bits: OutBytes, deletes: OutBytes, scratch: OutBytes, out: OutBytes, state: OutInts
 ) -> int:
     """Write the chunk's cells from POS on to the block `out`. Returns a FillStop. `last` is the previous chunk's last cell.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from walferry.base.kernels.read import Bytes
+from walferry.base.kernels.types import Bytes
 from walferry.hbase.hfiles.cells import LENGTHS
 from walferry.hbase.wal.cells import KEY_TAIL
 

@@ -37,7 +37,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints
+from walferry.base.kernels.read import INCOMPLETE
+from walferry.base.kernels.types import Bytes, IntTable, OutBytes, OutInts, OutIntTable
 from walferry.base.kernels.write import copy_bytes
 from walferry.hbase.hfiles.cells import (
     BROKEN,
@@ -212,7 +213,7 @@ class _Merge:
 
 
 @inlined
-def rival_of(written: Ints, number: int, time: int, holder: Bytes, at: int, buf: Bytes, pos: int) -> int:
+def rival_of(written: IntTable, number: int, time: int, holder: Bytes, at: int, buf: Bytes, pos: int) -> int:
     """Return a row of `written` whose order with the cell at `pos` is unknown, or KNOWN if there is no such row.
 
     The cell's edit has the sequence id `number` and write time `time`. `holder[at:]` is the last cell written with its key.
@@ -226,12 +227,12 @@ def rival_of(written: Ints, number: int, time: int, holder: Bytes, at: int, buf:
 
 
 @inlined
-def _put(written: Ints, row: int, number: int, time: int) -> None:
+def _put(written: OutIntTable, row: int, number: int, time: int) -> None:
     written[row, NUMBER], written[row, TIME] = number, time
 
 
 @inlined
-def note_first(written: Ints, number: int, time: int) -> None:
+def note_first(written: OutIntTable, number: int, time: int) -> None:
     """Note that a cell is written with a new key."""
     _put(written, Written.LAST, number, time)
     _put(written, Written.EARLIEST, number, time)
@@ -239,7 +240,7 @@ def note_first(written: Ints, number: int, time: int) -> None:
 
 
 @inlined
-def note_next(written: Ints, number: int, time: int, is_same: bool) -> None:
+def note_next(written: OutIntTable, number: int, time: int, is_same: bool) -> None:
     """Note that a cell with the last cell's key is written. `is_same`: it also has the last cell's content."""
     if not is_same:
         _put(written, Written.OTHERS, written[Written.EARLIEST, NUMBER], written[Written.EARLIEST, TIME])
@@ -249,7 +250,7 @@ def note_next(written: Ints, number: int, time: int, is_same: bool) -> None:
 
 
 @inlined
-def _settle(buffer: Bytes, parts: Ints, run: int) -> int:
+def _settle(buffer: Bytes, parts: OutIntTable, run: int) -> int:
     """Return DONE if a run's next cell is in memory or the run is at its end, and otherwise READ or BROKEN."""
     at, end = parts[MergePart.AT, run], parts[MergePart.END, run]
     if at == NOTHING:
@@ -266,7 +267,7 @@ def _settle(buffer: Bytes, parts: Ints, run: int) -> int:
 
 
 @inlined
-def _is_before(buffer: Bytes, parts: Ints, a: int, b: int) -> bool:
+def _is_before(buffer: Bytes, parts: IntTable, a: int, b: int) -> bool:
     """Return whether the next cell of run `a` comes before the next cell of another run `b`."""
     i, j = parts[MergePart.AT, a], parts[MergePart.AT, b]
     if i == NOTHING or j == NOTHING:
@@ -279,7 +280,7 @@ def _is_before(buffer: Bytes, parts: Ints, a: int, b: int) -> bool:
 
 
 @inlined
-def _play(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> None:
+def _play(buffer: Bytes, parts: IntTable, losers: OutInts, run: int) -> None:
     """Let a run meet the losers on its way to the root, and enter the winner there, or at the first node where no run is yet."""
     node = (run + losers.size) >> 1
     while node > 0 and losers[node] != NOTHING:
@@ -290,7 +291,7 @@ def _play(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> None:
 
 
 @unmanaged
-def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
+def enter(buffer: Bytes, parts: OutIntTable, losers: OutInts, run: int) -> int:
     """Let a run enter: losers stay at their nodes, the winner waits at an empty one. Returns a MergeStop: DONE on entry."""
     stop = _settle(buffer, parts, run)
     if stop == MergeStop.DONE:
@@ -299,7 +300,9 @@ def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
 
 
 @unmanaged
-def merge_into(buffer: Bytes, parts: Ints, losers: Ints, state: Ints, written: Ints, last: Bytes, out: Bytes) -> int:
+def merge_into(
+    buffer: Bytes, parts: OutIntTable, losers: OutInts, state: OutInts, written: OutIntTable, last: Bytes, out: OutBytes
+) -> int:
     """Write the next cells to `out`. Returns a MergeStop. `last` is the last cell of the previous chunk."""
     if state[MergeState.MOVED] != NOTHING:
         stop = _settle(buffer, parts, state[MergeState.MOVED])

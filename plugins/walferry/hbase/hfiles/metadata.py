@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from walferry.base.kernels.read import Ints
+from walferry.base.kernels.types import Ints
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import delimited
 from walferry.hbase.hfiles.bloom import Bloom

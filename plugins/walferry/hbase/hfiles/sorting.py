@@ -9,19 +9,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, common_bytes, read_int64, read_uint8
+from walferry.base.kernels.read import common_bytes, read_int64, read_uint8
+from walferry.base.kernels.types import Bytes, Int32s, Ints, OutInts, OutWords
 from walferry.hbase.hfiles.cells import cell_end, compare_keys, row_of
-
-Words = NDArray[np.uint64]
 
 _INSERTION: Final = 16  # up to this many positions are sorted by insertion
 
 
 @unmanaged
-def group_positions(groups: NDArray[np.int32], positions: Ints, count: int, first: Ints, grouped: Ints) -> None:
+def group_positions(groups: Int32s, positions: Ints, count: int, first: OutInts, grouped: OutInts) -> None:
     """Write the first `count` positions to `grouped` by group, each group backwards. Group g begins at `first[g]`."""
     first[:] = 0
     for i in range(count):
@@ -69,7 +67,7 @@ def _is_before(buf: Bytes, a: int, a_word: Any, b: int, b_word: Any) -> bool:
 
 
 @inlined
-def _insert_all(buf: Bytes, positions: Ints, words: Words, start: int, end: int) -> None:
+def _insert_all(buf: Bytes, positions: OutInts, words: OutWords, start: int, end: int) -> None:
     """Sort `positions[start:end]` by insertion."""
     for i in range(start + 1, end):
         pos, word = positions[i], words[i]
@@ -82,7 +80,7 @@ def _insert_all(buf: Bytes, positions: Ints, words: Words, start: int, end: int)
 
 @inlined
 def _merge_halves(
-    buf: Bytes, positions: Ints, words: Words, start: int, middle: int, end: int, to_positions: Ints, to_words: Words
+    buf: Bytes, positions: Ints, words: OutWords, start: int, middle: int, end: int, to_positions: OutInts, to_words: OutWords
 ) -> None:
     """Merge the sorted `positions[start:middle]` and `positions[middle:end]` into `to_positions[start:end]`."""
     left, right = start, middle
@@ -101,7 +99,7 @@ def _merge_halves(
 
 @unmanaged
 def sort_positions(
-    buf: Bytes, positions: Ints, start: int, end: int, words: Words, other_positions: Ints, other_words: Words
+    buf: Bytes, positions: OutInts, start: int, end: int, words: OutWords, other_positions: OutInts, other_words: OutWords
 ) -> None:
     """Sort `positions[start:end]`. An int64 follows each cell; of cells with equal keys, the larger number is the later cell.
 

@@ -12,7 +12,8 @@ from itertools import pairwise
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import Bytes, Ints, compare_bytes, find_name, flat
+from walferry.base.kernels.read import compare_bytes, find_name, flat
+from walferry.base.kernels.types import Bytes, Ints
 from walferry.hbase.hfiles.errors import BadBorders
 from walferry.hbase.wal.cells import MAX_FAMILY, MAX_ROW
 

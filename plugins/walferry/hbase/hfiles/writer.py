@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.kernels.types import Bytes, Ints
 from walferry.hbase.hfiles.blocks import HEADER_BYTES, BlockKind, BlockWriter, Placed, compressor
 from walferry.hbase.hfiles.bloom import COLUMN_KEY_BYTES, Bloom, BloomWriter
 from walferry.hbase.hfiles.encodings import MOST_ADDED, Encoding, block_head, block_tail

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints, same_bytes
+from walferry.base.kernels.read import INCOMPLETE, same_bytes
+from walferry.base.kernels.types import Bytes, Ints, OutInts
 from walferry.hbase.wal.cells import MIN_CELL, row_of
 from walferry.hbase.wal.check import check_cell
 from walferry.hbase.wal.problems import Problem
@@ -65,7 +66,7 @@ def _same_row(buf: Bytes, one: int, other: int) -> bool:
 
 
 @unmanaged
-def index_rows_into(buf: Bytes, cells: Ints, rows: Ints) -> tuple[int, int, int]:
+def index_rows_into(buf: Bytes, cells: OutInts, rows: OutInts) -> tuple[int, int, int]:
     """Fill `cells` and `rows` for a Rows. Returns (number of rows, problem or 0, the problem's offset)."""
     count, found, pos, end = len(cells) - 1, 0, 0, len(buf)
     for i in range(count):

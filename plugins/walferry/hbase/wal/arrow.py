@@ -35,7 +35,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, read_int64, read_uint8
+from walferry.base.kernels.read import read_int64, read_uint8
+from walferry.base.kernels.types import Bytes, Ints, OutBytes, OutInt32s, OutInt32Table, OutInts, OutIntTable
 from walferry.base.kernels.write import copy_bytes
 from walferry.hbase.wal.cells import KEY_TAIL, CellType, cell_end, family_of, row_of, tags_start, value_start
 from walferry.hbase.wal.decoded_keys import ClusterIds, decode_keys
@@ -166,6 +167,9 @@ _NAMES = np.frombuffer("".join(kind.hbase_name for kind in CellType).encode(), d
 _NAME_LEN = np.zeros(256, dtype=np.int64)
 _NAME_LEN[list(CellType)] = [len(kind.hbase_name) for kind in CellType]
 _NAME_START = np.cumsum(_NAME_LEN) - _NAME_LEN
+_Three = tuple[Ints, Ints, Ints]
+_Four = tuple[Ints, Ints, Ints, Ints]
+
 _ALIGNMENT = 64  # what Arrow recommends for buffers
 
 
@@ -212,9 +216,7 @@ def lengths_of(buf: Bytes, pos: int) -> tuple[int, int, int, int, int]:
 
 
 @unmanaged
-def measure(
-    buf: Bytes, cells: tuple[Ints, ...], keys: tuple[Ints, ...], names: tuple[Ints, ...], cursor: Ints, limit: int, sizes: Ints
-) -> int:
+def measure(buf: Bytes, cells: _Three, keys: _Four, names: _Four, cursor: Ints, limit: int, sizes: OutInts) -> int:
     """Return how many cells from `cursor` on fit into `limit` bytes, at least one if any is left. `sizes` gets their bytes."""
     cells_start, cell_count, _ = cells
     _, region_len, _, table_len = names
@@ -245,9 +247,7 @@ def measure(
 
 
 @inlined
-def put(
-    buf: Bytes, start: int, length: int, column: int, row: int, starts: Ints, offsets: NDArray[np.int32], data: Bytes
-) -> None:
+def put(buf: Bytes, start: int, length: int, column: int, row: int, starts: Ints, offsets: OutInt32s, data: OutBytes) -> None:
     """Append `buf[start:start + length]` to a column of bytes."""
     at = offsets[column, row]
     offsets[column, row + 1] = at + length
@@ -256,8 +256,8 @@ def put(
 
 @unmanaged
 def fill(
-    buf: Bytes, cells: tuple[Ints, ...], keys: tuple[Ints, ...], names: tuple[Ints, ...], cursor: Ints, rows: int,
-    types: tuple[Ints, Ints], type_names: Bytes, starts: Ints, offsets: NDArray[np.int32], data: Bytes, ints: Ints,
+    buf: Bytes, cells: _Three, keys: _Four, names: _Four, cursor: OutInts, rows: int,
+    types: tuple[Ints, Ints], type_names: Bytes, starts: Ints, offsets: OutInt32Table, data: OutBytes, ints: OutIntTable,
 ) -> None:  # fmt: skip
     """Write `rows` cells from `cursor` on to the columns, and move `cursor` (entry, cell in it, its position) after them."""
     cells_start, cell_count, _ = cells

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from walferry.base.kernels.read import Bytes
+from walferry.base.kernels.types import Bytes
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.header import EMPTY_TRAILER, TAIL_BYTES, ends_like_closed, is_partial_trailer, trailer_start
 from walferry.hbase.wal.wal_batches import RandomAccess

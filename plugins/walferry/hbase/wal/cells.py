@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import Bytes, read_int32, read_uint8, read_uint16
+from walferry.base.kernels.read import read_int32, read_uint8, read_uint16
+from walferry.base.kernels.types import Bytes, OutBytes
 from walferry.base.kernels.write import put_int
 
 CELL_LENGTHS: Final = 12  # bytes of kvLen, keyLen and valLen
@@ -108,7 +109,7 @@ def has_tag(buf: Bytes, pos: int, kind: int) -> bool:
 
 
 @inlined
-def put_lengths(out: Bytes, at: int, key_len: int, val_len: int, tags_len: int) -> int:
+def put_lengths(out: OutBytes, at: int, key_len: int, val_len: int, tags_len: int) -> int:
     """Write kvLen, keyLen and valLen of a cell to `out[at:]`. Returns the position after them."""
     at = put_int(out, at, CELL_LENGTHS - 4 + key_len + val_len + (2 + tags_len if tags_len > 0 else 0), 4)
     return put_int(out, put_int(out, at, key_len, 4), val_len, 4)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import INCOMPLETE, Bytes, read_int32, read_uint8, read_uint16
+from walferry.base.kernels.read import INCOMPLETE, read_int32, read_uint8, read_uint16
+from walferry.base.kernels.types import Bytes
 from walferry.hbase.wal.cells import CELL_LENGTHS, KEY_TAIL, MAX_FAMILY, MAX_ROW, MAX_TAGS, MIN_CELL, MIN_KEY, MIN_TAG, CellType
 from walferry.hbase.wal.problems import MAX_ENTRY_BYTES, Problem
 

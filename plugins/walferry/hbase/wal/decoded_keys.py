@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, WireType, read_field
+from walferry.base.kernels.read import WireType, read_field
+from walferry.base.kernels.types import Bytes, Ints, OutWordTable
 from walferry.hbase.wal.keys import KeyField, from_halves, read_uuid
 from walferry.hbase.wal.scan import EntryIndex
 
@@ -94,7 +95,7 @@ def first_not_ascii(buf: Bytes, entry: int, start: Ints, length: Ints) -> int:
 
 
 @unmanaged
-def cluster_ids_into(buf: Bytes, key_start: Ints, key_end: Ints, first: Ints, ids: NDArray[np.uint64]) -> int:
+def cluster_ids_into(buf: Bytes, key_start: Ints, key_end: Ints, first: Ints, ids: OutWordTable) -> int:
     """Write the least and the most significant halves of entry i's ids to `ids[first[i]:first[i + 1]]`.
 
     Returns the first entry with a malformed id, or the number of entries.

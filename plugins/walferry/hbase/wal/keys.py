@@ -21,7 +21,8 @@ from uuid import UUID
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import INCOMPLETE, OVERLONG, Bytes, Ints, WireType, read_field, read_varint
+from walferry.base.kernels.read import INCOMPLETE, OVERLONG, WireType, read_field, read_varint
+from walferry.base.kernels.types import Bytes, Ints, OutIntTable
 from walferry.hbase.wal.problems import MAX_KEY_BYTES, Problem
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ KEY_ROWS: Final = len(KeyRow)
 
 
 @inlined
-def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
+def parse_key(buf: Bytes, start: int, end: int, table: OutIntTable, entry: int) -> int:
     """Write the fields of the WALKey `buf[start:end]` to column `entry` of `table`. Returns a Problem, or 0."""
     seen = 0
     expected = 1
@@ -122,7 +123,7 @@ def read_key_length(buf: Bytes, pos: int, end: int) -> tuple[int, int, int]:
 
 
 @inlined
-def read_entry_key(buf: Bytes, pos: int, end: int, table: Ints, row: int) -> tuple[int, int, int]:
+def read_entry_key(buf: Bytes, pos: int, end: int, table: OutIntTable, row: int) -> tuple[int, int, int]:
     """Parse the WALKey of the entry at `pos` to `table[:, row]`. Returns (start of the key, start of the cells, status).
 
     If the status is a Problem, the first number is its offset. If it is INCOMPLETE, the first is the smallest end of the range

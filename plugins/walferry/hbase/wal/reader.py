@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from walferry.base.errors import WalferryError
-from walferry.base.kernels.read import Bytes
+from walferry.base.kernels.types import Bytes
 from walferry.hbase.wal.bounds import Bounds, WalBytes
 from walferry.hbase.wal.codecs.compressed import Expanded, Expander
 from walferry.hbase.wal.codecs.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption

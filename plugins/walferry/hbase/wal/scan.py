@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import unmanaged
-from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints, hash_bytes
+from walferry.base.kernels.read import INCOMPLETE, hash_bytes
+from walferry.base.kernels.types import Bytes, Ints, OutInts, OutIntTable
 from walferry.hbase.wal.check import check_cells
 from walferry.hbase.wal.keys import KEY_ROWS, KeyRow, read_entry_key
 from walferry.hbase.wal.problems import MAX_ENTRY_BYTES, Fault, Problem
@@ -118,7 +119,7 @@ def _entry_index(table: Ints, end: int) -> EntryIndex:
 
 
 @unmanaged
-def scan_into(buf: Bytes, end: int, table: Ints, state: Ints) -> bool:
+def scan_into(buf: Bytes, end: int, table: OutIntTable, state: OutInts) -> bool:
     """Index entries from `state[ScanState.POS]` on. Returns True if `table` is full and the scan must go on in a wider one."""
     count, pos = state[ScanState.COUNT], state[ScanState.POS]
     at, status = pos, 0

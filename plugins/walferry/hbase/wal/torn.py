@@ -21,7 +21,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints, read_uint8, read_uint16, read_varint
+from walferry.base.kernels.read import INCOMPLETE, read_uint8, read_uint16, read_varint
+from walferry.base.kernels.types import Bytes, OutIntTable
 from walferry.hbase.wal.bounds import Bounds, WalBytes
 from walferry.hbase.wal.check import check_cell
 from walferry.hbase.wal.codecs.dictionaries import LITERAL, Dictionaries, Dictionary, ListRow, field_end
@@ -148,7 +149,9 @@ def _is_table(buf: Bytes, start: int, length: int) -> bool:
 
 
 @unmanaged
-def _find_entry(buf: Bytes, start: int, compressed: bool, regions: int, tables: int, plain_cells: bool, scratch: Ints) -> int:
+def _find_entry(
+    buf: Bytes, start: int, compressed: bool, regions: int, tables: int, plain_cells: bool, scratch: OutIntTable
+) -> int:
     end = len(buf)
     for key in range(start + 1, end):
         if read_uint8(buf, key) != _REGION_TAG:

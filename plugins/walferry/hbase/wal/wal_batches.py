@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.kernels.types import Bytes, Ints
 from walferry.hbase.wal.problems import Fault
 from walferry.hbase.wal.scan import EntryIndex
 

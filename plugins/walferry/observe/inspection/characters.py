@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import Bytes
+from walferry.base.kernels.types import Bytes, OutBytes
 
 NUMBER_CHARS: Final = 24  # enough for any int64 and for a time
 QUOTE: Final = 0x22
@@ -29,7 +29,7 @@ def escaped_len(buf: Bytes, start: int, length: int, json: bool) -> int:
 
 
 @inlined
-def put_escaped(out: Bytes, at: int, buf: Bytes, start: int, length: int, json: bool) -> int:
+def put_escaped(out: OutBytes, at: int, buf: Bytes, start: int, length: int, json: bool) -> int:
     """Print bytes like Bytes.toStringBinary; in JSON, with its backslashes and quotation marks escaped."""
     for i in range(np.uint64(start), np.uint64(start + length)):
         byte = int(buf[i])
@@ -57,7 +57,7 @@ def _hex_digit(value: int) -> int:
 
 
 @inlined
-def put_number(out: Bytes, at: int, value: int) -> int:
+def put_number(out: OutBytes, at: int, value: int) -> int:
     """Print an int64. Returns the position after it."""
     rest = np.uint64(value)
     if value < 0:
@@ -76,7 +76,7 @@ def put_number(out: Bytes, at: int, value: int) -> int:
 
 
 @inlined
-def _put_digits(out: Bytes, at: int, value: int, digits: int) -> int:
+def _put_digits(out: OutBytes, at: int, value: int, digits: int) -> int:
     """Print a number that is not negative with leading zeros. Returns the position after it."""
     for i in range(digits - 1, -1, -1):
         out[np.uint64(at + i)] = 0x30 + value % 10
@@ -85,7 +85,7 @@ def _put_digits(out: Bytes, at: int, value: int, digits: int) -> int:
 
 
 @inlined
-def put_time(out: Bytes, at: int, millis: int) -> int:
+def put_time(out: OutBytes, at: int, millis: int) -> int:
     """Print a time in ISO 8601 and UTC, or as a number if it is not between the years 1970 and 9999."""
     if millis < 0 or millis >= _YEAR_10000:
         return put_number(out, at, millis)

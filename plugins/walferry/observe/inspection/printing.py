@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, read_int64, read_uint8, read_uint16
+from walferry.base.kernels.read import read_int64, read_uint8, read_uint16
+from walferry.base.kernels.types import Bytes, Ints, IntTable, OutBytes, OutInts
 from walferry.base.kernels.write import copy_bytes
 from walferry.hbase.wal.cells import KEY_TAIL, MIN_TAG, CellType, cell_end, family_of, row_of, tags_start, value_start
 from walferry.hbase.wal.decoded_keys import ClusterIds, decode_keys
@@ -122,8 +123,8 @@ def _compiled_pieces(pieces: Sequence[Piece]) -> tuple[Ints, Bytes]:
 
 @unmanaged
 def _print_cells(
-    buf: Bytes, entry_of: Ints, starts: Ints, table: Ints, first_id: Ints, ids: Ints, id_texts: Bytes,
-    pieces: Ints, literals: Bytes, entry_pieces: int, json: bool, out: Bytes, state: Ints,
+    buf: Bytes, entry_of: Ints, starts: Ints, table: IntTable, first_id: Ints, ids: Ints, id_texts: Bytes,
+    pieces: IntTable, literals: Bytes, entry_pieces: int, json: bool, out: OutBytes, state: OutInts,
 ) -> int:  # fmt: skip
     """Print cells from `state[PrintProgress.CELL]` on while they fit into `out`. Returns how many bytes were printed."""
     at = 0
@@ -154,7 +155,7 @@ def _print_cells(
 
 
 @inlined
-def _bytes_of(buf: Bytes, pos: int, entry: int, table: Ints, field: int) -> tuple[int, int]:
+def _bytes_of(buf: Bytes, pos: int, entry: int, table: IntTable, field: int) -> tuple[int, int]:
     """Return (start, length) of a field of bytes."""
     if field == Field.REGION:
         return table[EntryRow.REGION_START, entry], table[EntryRow.REGION_LEN, entry]
@@ -180,7 +181,7 @@ def _is_empty(buf: Bytes, pos: int, entry: int, first_id: Ints, field: int) -> b
 
 
 @inlined
-def _room(buf: Bytes, pos: int, entry: int, table: Ints, first_id: Ints, field: int, json: bool) -> int:
+def _room(buf: Bytes, pos: int, entry: int, table: IntTable, first_id: Ints, field: int, json: bool) -> int:
     """Return how many bytes a field takes at most."""
     if field <= LAST_NUMBER or field == Field.WRITTEN:
         return NUMBER_CHARS
@@ -204,7 +205,7 @@ def _room(buf: Bytes, pos: int, entry: int, table: Ints, first_id: Ints, field: 
 
 @inlined
 def _put_field(
-    out: Bytes, at: int, buf: Bytes, pos: int, entry: int, table: Ints, first_id: Ints, ids: Ints, id_texts: Bytes,
+    out: OutBytes, at: int, buf: Bytes, pos: int, entry: int, table: IntTable, first_id: Ints, ids: Ints, id_texts: Bytes,
     field: int, json: bool,
 ) -> int:  # fmt: skip
     """Print a field to `out[at:]`. Returns the position after it."""
@@ -234,7 +235,7 @@ def _put_field(
 
 
 @inlined
-def _put_tags(out: Bytes, at: int, buf: Bytes, pos: int, json: bool) -> int:
+def _put_tags(out: OutBytes, at: int, buf: Bytes, pos: int, json: bool) -> int:
     """Print the tags as HBase does, each as its type, a colon and its data. Returns the position after them."""
     start = tag = tags_start(buf, pos) + 2
     end = cell_end(buf, pos)
@@ -250,7 +251,7 @@ def _put_tags(out: Bytes, at: int, buf: Bytes, pos: int, json: bool) -> int:
 
 
 @inlined
-def _put_separator(out: Bytes, at: int, is_first: bool, json: bool) -> int:
+def _put_separator(out: OutBytes, at: int, is_first: bool, json: bool) -> int:
     """Print the separator before an element of a list. Returns the position after it."""
     if not is_first:
         out[np.uint64(at)] = 0x2C
@@ -262,7 +263,7 @@ def _put_separator(out: Bytes, at: int, is_first: bool, json: bool) -> int:
 
 
 @inlined
-def _put_quote(out: Bytes, at: int, json: bool) -> int:
+def _put_quote(out: OutBytes, at: int, json: bool) -> int:
     """Print a quotation mark, in JSON only. Returns the position after it."""
     if json:
         out[np.uint64(at)] = QUOTE

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import unmanaged
-from walferry.base.kernels.read import Bytes, Ints, find_name, flat, same_bytes
+from walferry.base.kernels.read import find_name, flat, same_bytes
+from walferry.base.kernels.types import Bytes, Flags, Ints, OutFlags, OutInts
 from walferry.hbase.wal.cells import cell_end, row_of
 from walferry.hbase.wal.scan import read_only
 from walferry.hbase.wal.wal_batches import WalBatch
-
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ def select(batch: WalBatch, selection: Selection) -> SelectedCells:
 
 
 @unmanaged
-def _keep_named(buf: Bytes, start: Ints, length: Ints, first: Ints, names: Bytes, wanted: Flags) -> None:
+def _keep_named(buf: Bytes, start: Ints, length: Ints, first: Ints, names: Bytes, wanted: OutFlags) -> None:
     """Clear the flag of each entry whose name, `buf[start:start + length]`, is not among `names`."""
     for entry in range(start.size):
         found = find_name(buf, start[entry], length[entry], 0, first.size - 1, first, names)
@@ -72,7 +70,7 @@ def _keep_named(buf: Bytes, start: Ints, length: Ints, first: Ints, names: Bytes
 
 @unmanaged
 def _select_cells(
-    buf: Bytes, cells_start: Ints, cell_count: Ints, wanted: Flags, row: Bytes, exact: bool, entries: Ints, starts: Ints
+    buf: Bytes, cells_start: Ints, cell_count: Ints, wanted: Flags, row: Bytes, exact: bool, entries: OutInts, starts: OutInts
 ) -> int:
     """Write the cells of wanted entries whose row is `row`, or begins with it if not `exact`. Returns how many it found."""
     count = 0

@@ -28,7 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, WireType, compare_bytes, find_name, flat, hash_bytes, read_field, same_bytes
+from walferry.base.kernels.read import WireType, compare_bytes, find_name, flat, hash_bytes, read_field, same_bytes
+from walferry.base.kernels.types import Bytes, Int8s, Int32s, Ints, OutFlags, OutInt8s, OutInt32s, OutInts
 from walferry.hbase.wal.cells import BULK_LOAD, KEY_TAIL, META_FAMILY, TagType, cell_end, family_of, has_tag, row_of, value_start
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.keys import KeyField, halves, halves_array, read_scope, read_uuid
@@ -158,7 +159,7 @@ def _family_tables(batch: WalBatch, first_of: Ints, tables: PeerTables) -> tuple
 
 
 @unmanaged
-def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: Ints, table_of: npt.NDArray[np.int32], first_of: Ints) -> int:
+def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: OutInts, table_of: OutInt32s, first_of: OutInts) -> int:
     """Number the tables. Writes each entry's table, and each table's first entry. Returns how many tables there are.
 
     `slots` are empty places for the tables' numbers, plus 1, by the hashes of their names.
@@ -189,7 +190,7 @@ def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: Ints, table_of:
 
 
 @inlined
-def _sift(buf: Bytes, starts: Ints, lengths: Ints, at: int, count: int) -> None:
+def _sift(buf: Bytes, starts: OutInts, lengths: OutInts, at: int, count: int) -> None:
     """Sift a name of a heap down to its place."""
     while 2 * at + 1 < count:
         child, right = 2 * at + 1, 2 * at + 2
@@ -203,7 +204,7 @@ def _sift(buf: Bytes, starts: Ints, lengths: Ints, at: int, count: int) -> None:
 
 
 @inlined
-def _sort(buf: Bytes, starts: Ints, lengths: Ints, count: int) -> None:
+def _sort(buf: Bytes, starts: OutInts, lengths: OutInts, count: int) -> None:
     """Sort names as HBase orders bytes, by a heap sort: no order that a user may choose takes longer than others."""
     for at in range(count // 2 - 1, -1, -1):
         _sift(buf, starts, lengths, at, count)
@@ -215,7 +216,7 @@ def _sort(buf: Bytes, starts: Ints, lengths: Ints, count: int) -> None:
 
 @inlined
 def _read_key(
-    buf: Bytes, pos: int, end: int, peer_cluster: Ints, source: Ints, fam_start: Ints, fam_len: Ints
+    buf: Bytes, pos: int, end: int, peer_cluster: Ints, source: Ints, fam_start: OutInts, fam_len: OutInts
 ) -> tuple[int, bool, bool]:
     """Return a WALKey's number of GLOBAL families, and whether its cluster ids name the peer cluster and the source.
 
@@ -327,7 +328,7 @@ def _keep_cells(
     buf: Bytes, pos: int, end: int, catalog: int, kind: int, first_family: int, last_family: int,
     family_start: Ints, family_bytes: Bytes,
     meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
-    span_start: Ints, span_end: Ints, spans: int,
+    span_start: OutInts, span_end: OutInts, spans: int,
 ) -> tuple[int, int, int, int, bool]:  # fmt: skip
     """Judge one entry's cells. Returns how many spans there are now, how many cells and rows are kept, the reason if no cell is
     kept, and whether any kept cell has visibility labels.
@@ -369,12 +370,12 @@ def _keep_cells(
 @unmanaged
 def _filter(
     buf: Bytes, key_start: Ints, key_end: Ints, cells_start: Ints, cells_end: Ints,
-    table_of: npt.NDArray[np.int32], kinds: npt.NDArray[np.int8], catalogs: npt.NDArray[np.int8],
+    table_of: Int32s, kinds: Int8s, catalogs: Int8s,
     family_first: Ints, family_start: Ints, family_bytes: Bytes,
     meta_start: Ints, meta_bytes: Bytes, peer_cluster: Ints, source: Ints,
-    reason: npt.NDArray[np.int8], cells: npt.NDArray[np.int32], rows: npt.NDArray[np.int32], size: Ints,
-    marked: npt.NDArray[np.bool_], labelled: npt.NDArray[np.bool_],
-    span_first: Ints, span_start: Ints, span_end: Ints, scope_start: Ints, scope_len: Ints,
+    reason: OutInt8s, cells: OutInt32s, rows: OutInt32s, size: OutInts,
+    marked: OutFlags, labelled: OutFlags,
+    span_first: OutInts, span_start: OutInts, span_end: OutInts, scope_start: OutInts, scope_len: OutInts,
 ) -> int:  # fmt: skip
     """Fill the arrays of KeptEdits. Returns -1, or the entry whose key cannot be parsed."""
     spans = 0

@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import Bytes, read_uint8, same_bytes
+from walferry.base.kernels.read import read_uint8, same_bytes
+from walferry.base.kernels.types import Bytes
 from walferry.hbase.wal.cells import KEY_TAIL, CellType, family_of, row_of, tags_start, value_start
 from walferry.replication.filters.rules import Catalog
 

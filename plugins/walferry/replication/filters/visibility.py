@@ -31,7 +31,7 @@ from itertools import chain
 
 import numpy as np
 
-from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.kernels.types import Bytes, Ints
 from walferry.hbase.cluster import visibility_labels
 from walferry.hbase.wal.cells import MAX_TAGS, Cell, TagType, encode_tag, split_cells, split_tags
 from walferry.hbase.wal.errors import WalError

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.compiled import unmanaged
-from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.kernels.types import Bytes, Ints, OutFlags
 from walferry.engine.summary import shown_ms
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.names import parse_wal_name
@@ -169,7 +169,7 @@ def with_expressions(batch: WalBatch, kept: KeptEdits) -> npt.NDArray[np.bool_]:
 
 
 @unmanaged
-def _find(buf: Bytes, span_first: Ints, span_start: Ints, span_end: Ints, found: npt.NDArray[np.bool_]) -> None:
+def _find(buf: Bytes, span_first: Ints, span_start: Ints, span_end: Ints, found: OutFlags) -> None:
     for entry in range(found.size):
         for span in range(span_first[entry], span_first[entry + 1]):
             pos = span_start[span]

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.kernels.types import Bytes, Ints, OutBytes, OutInt32s, OutInts
 from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.hbase.hfiles.cells import EDIT, SEQUENCE_ID, TAGS_LENGTH, WRITE_TIME
 from walferry.hbase.hfiles.cells import cell_end as stored_end
@@ -159,8 +159,8 @@ def _end_in_run(data: Bytes, pos: int) -> int:
 @unmanaged
 def _take(
     buf: Bytes, entries: Ints, sequence_id: Ints, write_time: Ints, table_of: Ints, span_first: Ints, span_start: Ints,
-    span_end: Ints, stores: tuple[Ints, Ints, Ints, Ints, Bytes, Ints, Bytes], data: Bytes, positions: Ints,
-    store_of: npt.NDArray[np.int32], state: Ints,
+    span_end: Ints, stores: tuple[Ints, Ints, Ints, Ints, Bytes, Ints, Bytes], data: OutBytes, positions: OutInts,
+    store_of: OutInt32s, state: OutInts,
 ) -> bool:  # fmt: skip
     """Copy the cells of `entries` to `data`. Returns False at a cell that belongs into no store."""
     first_region, first_family, first_store, starts, start_bytes, families, family_bytes = stores
@@ -207,7 +207,7 @@ def _measure(data: Bytes, positions: Ints, start: int, end: int, limit: int) -> 
 
 
 @unmanaged
-def _gather(data: Bytes, positions: Ints, start: int, end: int, run: Bytes) -> None:
+def _gather(data: Bytes, positions: Ints, start: int, end: int, run: OutBytes) -> None:
     """Copy the cells at `positions[start:end]` to `run`."""
     at = 0
     for i in range(start, end):

@@ -1,8 +1,10 @@
-"""Kernels are cached on disk, and a cached kernel is never older than its code."""
+"""Kernels are compiled once, for named processors, and compiled code is never older than its source."""
 
 import importlib
+import inspect
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -12,55 +14,107 @@ from numba.core.dispatcher import Dispatcher
 
 import walferry
 from tests.unit.hbase.wal.encoder import PUT, Cell, encode_entry, entry
-from walferry.base.kernels.compiled import sources_of
+from walferry.base.kernels.compiled import kernels_of, levels, sources_of
+from walferry.base.kernels.types import numba_type
 
-PROGRAM = """
+LIBRARY = Path(walferry.__file__).parent
+ENTRY = encode_entry(entry(Cell(b"row", b"f", b"q", 5, PUT, b"v")))
+PROGRAM = f"""
 import numpy as np
-from walferry.hbase.wal.scan import scan_entries, scan_into
-from walferry.hbase.wal.arrow import cell_columns, fill
-data = np.frombuffer(bytes.fromhex("{entry}"), np.uint8)
-columns = next(cell_columns(data, scan_entries(data, 0, len(data)).index, 1, 1000))
-print(int(columns.ints[3, 0]), sum(fill.stats.cache_hits.values()))
+from numba.core import event
+from walferry.hbase.wal.scan import scan_entries
+data = np.frombuffer(bytes.fromhex("{ENTRY.hex()}"), np.uint8)
+with event.install_recorder("numba:compile") as compiled:
+    found = scan_entries(data, 0, len(data))
+print(int(found.index.sequence_id[0]), "compiled" if compiled.buffer else "found")
+"""
+PREBUILD = """
+import numba
+from walferry.base.kernels.compiled import prebuild
+from walferry.hbase.wal import scan
+print(prebuild(scan.scan_into))
 """
 
 
-def test_the_sources_of_all_kernels_are_in_the_name_of_a_cached_one() -> None:
-    library = Path(walferry.__file__).parent
-    using = [path for path in library.rglob("*.py") if "base.kernels.compiled import" in path.read_text()]
-    names = [".".join(path.with_suffix("").relative_to(library.parent).parts) for path in using]
+class Library:
+    """A copy of the library, without compiled code."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.cache = folder / "library", folder / "cache"
+        shutil.copytree(LIBRARY, self.folder / "walferry", ignore=shutil.ignore_patterns("__pycache__", "prebuilt"))
+        self.prebuilt = self.folder / "walferry/base/kernels/prebuilt"
+
+    def change(self) -> None:
+        with (self.folder / "walferry/hbase/wal/keys.py").open("a") as module:
+            module.write("# changed\n")
+
+    def run(self, program: str = PROGRAM, path: Path | None = None, **environment: str) -> str:
+        """Return what the program prints. Kernels that it compiles go into a cache of their own, which is empty at first."""
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(self.cache), "PYTHONPATH": str(path or self.folder)} | environment,
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def prebuild(self, level: str) -> str:
+        return self.run(PREBUILD, NUMBA_CPU_NAME=level, NUMBA_CPU_FEATURES="")
+
+
+def kernel_modules() -> list[str]:
+    using = [path for path in LIBRARY.rglob("*.py") if "base.kernels.compiled import" in path.read_text()]
+    return [".".join(path.with_suffix("").relative_to(LIBRARY.parent).parts) for path in using]
+
+
+def test_the_sources_of_all_kernels_are_in_the_name_of_compiled_code() -> None:
     called = 0
-    for name in names:
+    for name in kernel_modules():
         kernels = [each for each in vars(importlib.import_module(name)).values() if isinstance(each, Dispatcher)]
         assert {kernel.py_func.__module__ for kernel in kernels} <= sources_of(name)
         called += sum(kernel.py_func.__module__ != name for kernel in kernels)
     assert called > 30
 
 
+def test_the_annotations_of_each_kernel_say_for_which_types_it_is_compiled() -> None:
+    kernels = [kernel for name in kernel_modules() for kernel in kernels_of(importlib.import_module(name))]
+    assert len(kernels) > 40
+    for kernel in kernels:
+        annotations = inspect.get_annotations(inspect.unwrap(kernel), eval_str=True)
+        assert all(numba_type(annotations[name]) for name in inspect.signature(kernel).parameters)
+
+
+@pytest.mark.slow
+def test_compiled_code_travels_with_the_library_and_fits_its_sources_and_processors_only(tmp_path: Path) -> None:
+    library = Library(tmp_path)
+    files = library.prebuild(levels()[0])
+    assert sorted(path.name.partition(".py")[0] for path in library.prebuilt.rglob("*.nb?")) == [files] * 2
+    library.folder = library.folder.rename(tmp_path / "elsewhere")  # as an executor unpacks it
+    for path in library.folder.rglob("prebuilt/*/*"):
+        path.chmod(stat.S_IRUSR)
+        os.utime(path, (1, 1))
+
+    assert library.run() == "1 found"
+    assert library.run(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="") == "1 compiled"
+    assert library.run(NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path / "checked")) == "1 compiled"
+    library.change()
+    assert library.run() == "1 compiled"
+    assert library.run() == "1 found"  # from numba's cache
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed_in_another_module(tmp_path: Path, packed: bool) -> None:
-    program = PROGRAM.format(entry=encode_entry(entry(Cell(b"row", b"f", b"q", 5, PUT, b"v"))).hex())
-    library = tmp_path / "library"
-    shutil.copytree(Path(walferry.__file__).parent, library / "walferry", ignore=shutil.ignore_patterns("__pycache__"))
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache") if not packed else "", "XDG_CACHE_HOME": str(tmp_path)}
+    library = Library(tmp_path)
 
-    def run() -> tuple[int, int]:
-        """Decode a cell. Returns its timestamp and how many kernels came from the cache."""
-        path = shutil.make_archive(str(tmp_path / "library"), "zip", library) if packed else str(library)
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            env=environment | {"PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        timestamp, hits = map(int, done.stdout.split())
-        return timestamp, hits
+    def run() -> str:
+        """As `Library.run`. From within a zip, numba uses the user's cache."""
+        if not packed:
+            return library.run()
+        archive = shutil.make_archive(str(tmp_path / "library"), "zip", library.folder)
+        return library.run(path=Path(archive), NUMBA_CACHE_DIR="", XDG_CACHE_HOME=str(tmp_path))
 
-    assert run() == (5, 0)
-    assert run() == (5, 1)
-    with (library / "walferry/hbase/wal/scan.py").open("a") as scan:
-        scan.write("# changed\n")
-    assert run() == (5, 0)
+    assert run() == "1 compiled"
+    assert run() == "1 found"
+    library.change()
+    assert run() == "1 compiled"

@@ -19,7 +19,8 @@ import enum
 from typing import Final
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, read_int32, read_little_endian, read_uint8, read_varint
+from walferry.base.kernels.read import read_int32, read_little_endian, read_uint8, read_varint
+from walferry.base.kernels.types import Bytes, IntView, OutBytes
 from walferry.base.kernels.write import copy_bytes
 from walferry.hbase.wal.codecs.passes import ValueRow
 from walferry.hbase.wal.header import ValueCodec
@@ -39,7 +40,7 @@ class Element(enum.IntEnum):
 
 
 @inlined
-def _copy_back(out: Bytes, at: int, distance: int, length: int, begin: int, limit: int) -> int:
+def _copy_back(out: OutBytes, at: int, distance: int, length: int, begin: int, limit: int) -> int:
     """Append the `length` bytes from `distance` back, which may overlap the copy. Returns the position after, or BROKEN."""
     if distance < 1 or distance > at - begin or length > limit - at:
         return BROKEN
@@ -47,7 +48,7 @@ def _copy_back(out: Bytes, at: int, distance: int, length: int, begin: int, limi
 
 
 @inlined
-def _unsnappy(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -> int:
+def _unsnappy(buf: Bytes, pos: int, end: int, out: OutBytes, at: int, limit: int) -> int:
     """Decompress a snappy block `buf[pos:end]` to `out[at:limit]`. Returns the position after the result, or BROKEN."""
     raw, pos = read_varint(buf, pos, end)
     if pos < 0 or raw < 0 or raw > limit - at:
@@ -98,7 +99,7 @@ def _lz4_length(buf: Bytes, pos: int, end: int, length: int) -> tuple[int, int]:
 
 
 @inlined
-def _unlz4(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -> int:
+def _unlz4(buf: Bytes, pos: int, end: int, out: OutBytes, at: int, limit: int) -> int:
     """Decompress an LZ4 block, as `_unsnappy` does a snappy one."""
     begin = at
     while pos < end:
@@ -123,7 +124,7 @@ def _unlz4(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -> i
 
 
 @inlined
-def _unblock(codec: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int, size: int) -> bool:
+def _unblock(codec: int, buf: Bytes, pos: int, end: int, out: OutBytes, at: int, size: int) -> bool:
     """Decompress the blocks `buf[pos:end]` to `out[at:]`. Returns whether they are sound and give `size` bytes."""
     limit = at + size
     while end - pos >= 4:
@@ -152,7 +153,7 @@ def _unblock(codec: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int, si
 
 
 @unmanaged
-def unblock_into(codec: int, buf: Bytes, out: Bytes, values: Ints) -> int:
+def unblock_into(codec: int, buf: Bytes, out: OutBytes, values: IntView) -> int:
     """Decompress the values in `buf` that the columns of `values` (rows: ValueRow) describe to `out`.
 
     The caller has checked that all of them lie within the buffers. Returns the first broken value, or the number of values.

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.kernels.types import Bytes, Ints
 from walferry.hbase.wal.codecs.dictionaries import Dictionaries
 from walferry.hbase.wal.codecs.expand import expand_into
 from walferry.hbase.wal.codecs.passes import (

@@ -20,7 +20,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import INCOMPLETE, OVERLONG, Bytes, Ints, read_uint16, read_varint
+from walferry.base.kernels.read import INCOMPLETE, OVERLONG, read_uint16, read_varint
+from walferry.base.kernels.types import Bytes, Ints, IntTable, OutBytes, OutInts, OutIntTable
 from walferry.base.kernels.write import copy_bytes
 
 
@@ -92,7 +93,7 @@ class Dictionaries:
 
 
 @unmanaged
-def _compact(nodes: Ints, order: Ints, arena: Bytes) -> int:
+def _compact(nodes: OutIntTable, order: Ints, arena: OutBytes) -> int:
     """Move the entries of `order`, which is sorted by start, to the arena's beginning without gaps. Returns where they end."""
     used = 0
     for node in order:
@@ -105,7 +106,7 @@ def _compact(nodes: Ints, order: Ints, arena: Bytes) -> int:
 
 
 @inlined
-def _put_first(lists: Ints, nodes: Ints, d: int, node: int) -> None:
+def _put_first(lists: OutIntTable, nodes: OutIntTable, d: int, node: int) -> None:
     """Put a node that is not in a list at the head of dictionary `d`'s list."""
     head = lists[ListRow.HEAD, d]
     nodes[node, NodeColumn.PREVIOUS] = NO_NODE
@@ -118,7 +119,7 @@ def _put_first(lists: Ints, nodes: Ints, d: int, node: int) -> None:
 
 
 @inlined
-def _touch(lists: Ints, nodes: Ints, d: int, node: int) -> None:
+def _touch(lists: OutIntTable, nodes: OutIntTable, d: int, node: int) -> None:
     """Move a node of dictionary `d` to the head of its list."""
     if lists[ListRow.HEAD, d] == node:
         return
@@ -132,7 +133,9 @@ def _touch(lists: Ints, nodes: Ints, d: int, node: int) -> None:
 
 
 @inlined
-def add_entry(lists: Ints, nodes: Ints, arena: Bytes, used: Ints, d: int, buf: Bytes, start: int, length: int) -> None:
+def add_entry(
+    lists: OutIntTable, nodes: OutIntTable, arena: OutBytes, used: OutInts, d: int, buf: Bytes, start: int, length: int
+) -> None:
     """Add an entry to dictionary `d`. The caller has made sure that the arena has room for it."""
     if length == 0:
         return
@@ -151,7 +154,7 @@ def add_entry(lists: Ints, nodes: Ints, arena: Bytes, used: Ints, d: int, buf: B
 
 
 @inlined
-def find_entry(lists: Ints, nodes: Ints, d: int, index: int) -> int:
+def find_entry(lists: OutIntTable, nodes: OutIntTable, d: int, index: int) -> int:
     """Return the node of an entry and touch it, or return NO_NODE if there is none."""
     if index >= lists[ListRow.SIZE, d]:
         return NO_NODE
@@ -177,7 +180,17 @@ def field_end(buf: Bytes, pos: int, end: int) -> int:
 
 @inlined
 def expand_field(
-    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, d: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int, most: int
+    lists: OutIntTable,
+    nodes: OutIntTable,
+    arena: OutBytes,
+    used: OutInts,
+    d: int,
+    buf: Bytes,
+    pos: int,
+    end: int,
+    out: OutBytes,
+    at: int,
+    most: int,
 ) -> tuple[int, int]:
     """Copy the bytes that the field at `pos` stands for, at most `most`, to `out[at:]`. Returns (position after it, length).
 
@@ -202,7 +215,7 @@ def expand_field(
 
 
 @inlined
-def field_length(lists: Ints, nodes: Ints, d: int, buf: Bytes, pos: int, end: int) -> int:
+def field_length(lists: IntTable, nodes: IntTable, d: int, buf: Bytes, pos: int, end: int) -> int:
     """Return how many bytes the whole field `buf[pos:end]` stands for, or NO_ENTRY for an index without an entry."""
     if buf[np.uint64(pos)] == LITERAL:
         length, _ = read_varint(buf, pos + 1, end)

@@ -24,18 +24,16 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
-from numpy.typing import NDArray
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import INCOMPLETE, OVERLONG, Bytes, Ints, read_uint8, read_varint, read_word
+from walferry.base.kernels.read import INCOMPLETE, OVERLONG, read_uint8, read_varint, read_word
+from walferry.base.kernels.types import Bytes, Ints, IntView, OutBytes, OutInts, OutIntTable, OutIntView, OutWordTable
 from walferry.base.kernels.write import move_bytes, put_int
 from walferry.hbase.wal.cells import KEY_TAIL, MAX_FAMILY, MAX_ROW, MAX_TAGS, MIN_KEY, put_lengths
 from walferry.hbase.wal.keys import KEY_ROWS, KeyRow, read_entry_key
 from walferry.hbase.wal.problems import MAX_ENTRY_BYTES, Fault, Problem
 from walferry.hbase.wal.scan import scan_entries, widened
 from walferry.hbase.wal.wal_batches import FilePart, WalBatch
-
-Words = NDArray[np.uint64]
 
 IV_BYTES: Final = 16
 BLOCK_BYTES: Final = 16
@@ -153,7 +151,7 @@ def _sealed_offset(entries: Ints, cells: Ints, entry: int, plain_offset: int) ->
 
 
 @inlined
-def walk_sealed(buf: Bytes, start: int, end: int, count: int, cells: Ints, total: int) -> tuple[int, int]:
+def walk_sealed(buf: Bytes, start: int, end: int, count: int, cells: OutIntTable, total: int) -> tuple[int, int]:
     """Enter `count` cells from `start` on into `cells`, after its first `total` cells.
 
     Returns (position after them, 0), or (offset, the Problem there), or (smallest end of the range to go on, INCOMPLETE). If the
@@ -187,7 +185,7 @@ def walk_sealed(buf: Bytes, start: int, end: int, count: int, cells: Ints, total
 
 
 @unmanaged
-def walk_into(buf: Bytes, entries: Ints, cells: Ints, scratch: Ints, state: Ints) -> int:
+def walk_into(buf: Bytes, entries: OutIntTable, cells: OutIntTable, scratch: OutIntTable, state: OutInts) -> int:
     """Enter the entries from `state[WalkState.POS]` on. Returns which table must be wider for the walk to go on."""
     count, total, pos, end = state[WalkState.ENTRIES], state[WalkState.CELLS], state[WalkState.POS], buf.size
     at, status, full = pos, 0, Full.NEITHER
@@ -231,7 +229,7 @@ def big_endian(word: Any) -> Any:
 
 
 @unmanaged
-def counters_into(buf: Bytes, cells: Ints, cursor: Ints, blocks: Words) -> int:
+def counters_into(buf: Bytes, cells: IntView, cursor: OutInts, blocks: OutWordTable) -> int:
     """Fill `blocks` with counter blocks of the cells from `cursor` on, and move the cursor. Returns the number of blocks."""
     cell, block = cursor[CURSOR_CELL], cursor[CURSOR_BLOCK]
     count = 0
@@ -253,7 +251,7 @@ def counters_into(buf: Bytes, cells: Ints, cursor: Ints, blocks: Words) -> int:
 
 
 @unmanaged
-def apply(buf: Bytes, work: Bytes, cells: Ints, cursor: Ints, stream: Bytes, blocks: int) -> None:
+def apply(buf: Bytes, work: OutBytes, cells: IntView, cursor: OutInts, stream: Bytes, blocks: int) -> None:
     """Decrypt the cells from `cursor` on with `blocks` blocks of the key stream, and move the cursor."""
     cell, block = cursor[CURSOR_CELL], cursor[CURSOR_BLOCK]
     used = 0
@@ -274,7 +272,7 @@ def apply(buf: Bytes, work: Bytes, cells: Ints, cursor: Ints, stream: Bytes, blo
 
 
 @inlined
-def rewrite_cell(work: Bytes, start: int, length: int, out: int) -> int:
+def rewrite_cell(work: OutBytes, start: int, length: int, out: int) -> int:
     """Write the plaintext `work[start:start + length]` as a plain cell to `work[out:]`.
 
     Returns its end, or -1 if it is not a cell.
@@ -308,7 +306,7 @@ def rewrite_cell(work: Bytes, start: int, length: int, out: int) -> int:
 
 
 @unmanaged
-def rewrite(buf: Bytes, work: Bytes, entries: Ints, cells: Ints) -> tuple[int, int, int]:
+def rewrite(buf: Bytes, work: OutBytes, entries: IntView, cells: OutIntView) -> tuple[int, int, int]:
     """Write plain entries to the start of `work`, which contains each cell's plaintext where `buf` contains its ciphertext.
 
     Returns the number of entries written, the first cell whose plaintext is not a cell (or the number of cells), and where the

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints, read_uint8
+from walferry.base.kernels.read import INCOMPLETE, read_uint8
+from walferry.base.kernels.types import Bytes, Ints, OutBytes, OutInts, OutIntTable
 from walferry.base.kernels.write import copy_bytes
 from walferry.hbase.wal.cells import CELL_LENGTHS
 from walferry.hbase.wal.codecs.dictionaries import NO_ENTRY
@@ -37,7 +38,7 @@ KEY_FRAME: Final = 5  # bytes of a key's length
 
 
 @inlined
-def _stopped(state: Ints, at: int, need: int, status: int) -> int:
+def _stopped(state: OutInts, at: int, need: int, status: int) -> int:
     """Note where a pass stopped and what it needs. Returns `status`."""
     state[PassState.AT] = at
     state[PassState.NEED] = need
@@ -46,7 +47,16 @@ def _stopped(state: Ints, at: int, need: int, status: int) -> int:
 
 @inlined
 def _begin_entry(
-    buf: Bytes, end: int, base: int, lists: Ints, nodes: Ints, arena: Bytes, used: Ints, out: Bytes, entries: Ints, state: Ints
+    buf: Bytes,
+    end: int,
+    base: int,
+    lists: OutIntTable,
+    nodes: OutIntTable,
+    arena: OutBytes,
+    used: OutInts,
+    out: OutBytes,
+    entries: Ints,
+    state: OutInts,
 ) -> int:
     """Expand an entry's WALKey. Returns 0, a NEED_… or a Problem."""
     pos, at = state[PassState.POS], state[PassState.OUT]
@@ -83,7 +93,7 @@ def _begin_entry(
 
 
 @inlined
-def _end_entry(base: int, entries: Ints, state: Ints) -> None:
+def _end_entry(base: int, entries: OutIntTable, state: OutInts) -> None:
     """Enter a whole entry into the table."""
     entry = state[PassState.ENTRIES]
     entries[EntryRow.FILE_START, entry] = state[PassState.ENTRY_START]
@@ -94,7 +104,7 @@ def _end_entry(base: int, entries: Ints, state: Ints) -> None:
 
 
 @inlined
-def _next_index(buf: Bytes, end: int, out: Bytes, state: Ints) -> int:
+def _next_index(buf: Bytes, end: int, out: OutBytes, state: OutInts) -> int:
     """Write the cell that stands for one of Phoenix's indexes. Returns 0, a NEED_… or a Problem."""
     pos, at = state[PassState.POS], state[PassState.OUT]
     after, status = index_end(buf, pos + 1, end)
@@ -114,7 +124,7 @@ def _next_index(buf: Bytes, end: int, out: Bytes, state: Ints) -> int:
 @inlined
 def _next_cell(
     buf: Bytes, end: int, at_end: bool, tags_compressed: bool, phoenix: bool, most_from_a_byte: int,
-    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, out: Bytes, values: Ints, state: Ints,
+    lists: OutIntTable, nodes: OutIntTable, arena: OutBytes, used: OutInts, out: OutBytes, values: OutIntTable, state: OutInts,
 ) -> int:  # fmt: skip
     """Expand one cell. Returns 0, a NEED_… or a Problem."""
     pos, at = state[PassState.POS], state[PassState.OUT]
@@ -162,7 +172,8 @@ def _next_cell(
 @unmanaged
 def expand_into(
     buf: Bytes, end: int, at_end: bool, base: int, tags_compressed: bool, phoenix: bool, most_from_a_byte: int,
-    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, out: Bytes, entries: Ints, values: Ints, state: Ints,
+    lists: OutIntTable, nodes: OutIntTable, arena: OutBytes, used: OutInts, out: OutBytes, entries: OutIntTable,
+    values: OutIntTable, state: OutInts,
 ) -> int:  # fmt: skip
     """Expand from `state[State.POS]` on. The buffer lies at file offset `base`; if `at_end`, the file ends with the buffer.
     If `phoenix`, a marker precedes each cell.

@@ -17,7 +17,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints, read_varint
+from walferry.base.kernels.read import INCOMPLETE, read_varint
+from walferry.base.kernels.types import Bytes, IntTable, OutBytes, OutInts, OutIntTable
 from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.hbase.wal.cells import KEY_TAIL, MAX_FAMILY, MAX_ROW, MAX_TAGS, MIN_KEY, put_lengths
 from walferry.hbase.wal.codecs.dictionaries import Dictionary, expand_field, field_end, field_length
@@ -77,7 +78,7 @@ def _incomplete_or(position: int, end: int, problem: int) -> tuple[int, int, int
 
 
 @inlined
-def check_key(lists: Ints, nodes: Ints, buf: Bytes, row: int, end: int, key_len: int) -> int:
+def check_key(lists: IntTable, nodes: IntTable, buf: Bytes, row: int, end: int, key_len: int) -> int:
     """Check that row, family and qualifier, whose fields from `row` on are whole, have the length `key_len`.
 
     Returns a Problem, or 0. The caller makes room only for keys that pass this check, not for any length that a cell claims.
@@ -96,7 +97,16 @@ def check_key(lists: Ints, nodes: Ints, buf: Bytes, row: int, end: int, key_len:
 
 @inlined
 def _expand_cell_key(
-    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, buf: Bytes, pos: int, end: int, key_len: int, out: Bytes, at: int
+    lists: OutIntTable,
+    nodes: OutIntTable,
+    arena: OutBytes,
+    used: OutInts,
+    buf: Bytes,
+    pos: int,
+    end: int,
+    key_len: int,
+    out: OutBytes,
+    at: int,
 ) -> tuple[int, int, int]:
     """Write the cell's key to `out[at:]`. Returns (position after its fields, position after it in out, 0 or a Problem)."""
     left = key_len - MIN_KEY
@@ -121,7 +131,16 @@ def _expand_cell_key(
 
 @inlined
 def _expand_tags(
-    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, buf: Bytes, pos: int, end: int, out: Bytes, at: int, stop: int
+    lists: OutIntTable,
+    nodes: OutIntTable,
+    arena: OutBytes,
+    used: OutInts,
+    buf: Bytes,
+    pos: int,
+    end: int,
+    out: OutBytes,
+    at: int,
+    stop: int,
 ) -> tuple[int, int]:
     """Write compressed tags to `out[at:stop]`. Returns (position after them, 0), or (position, Problem or NEED_INPUT)."""
     while at < stop:
@@ -140,8 +159,8 @@ def _expand_tags(
 
 @inlined
 def expand_cell(
-    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, buf: Bytes, pos: int, key_len: int, val_len: int, tags_len: int,
-    value: int, stored: int, end: int, tags_compressed: bool, out: Bytes, at: int,
+    lists: OutIntTable, nodes: OutIntTable, arena: OutBytes, used: OutInts, buf: Bytes, pos: int, key_len: int, val_len: int,
+    tags_len: int, value: int, stored: int, end: int, tags_compressed: bool, out: OutBytes, at: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Write the cell without its value to `out[at:]`. Returns (position after the cell, where its value belongs in out, 0).
 

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined
-from walferry.base.kernels.read import Bytes, Ints, WireType, read_field
+from walferry.base.kernels.read import WireType, read_field
+from walferry.base.kernels.types import Bytes, IntTable, OutBytes, OutInts, OutIntTable
 from walferry.base.kernels.write import copy_bytes, put_varint, varint_len
 from walferry.hbase.wal.codecs.dictionaries import LITERAL, NO_ENTRY, Dictionary, expand_field, field_end, field_length
 from walferry.hbase.wal.keys import FAMILY_IN_SCOPE, VALUE_IN_ATTRIBUTE, KeyField
@@ -67,7 +68,7 @@ def _find_compressed(buf: Bytes, field: int, pos: int, start: int, after: int) -
 
 
 @inlined
-def key_room(lists: Ints, nodes: Ints, buf: Bytes, pos: int, end: int) -> int:
+def key_room(lists: IntTable, nodes: IntTable, buf: Bytes, pos: int, end: int) -> int:
     """Return the most bytes that the WALKey `buf[pos:end]` can expand to, or the negated Problem with it.
 
     An index stands for the entry that its dictionary has now or, since fields also change the dictionaries, for an entry that an
@@ -101,7 +102,16 @@ def key_room(lists: Ints, nodes: Ints, buf: Bytes, pos: int, end: int) -> int:
 
 @inlined
 def _put_bytes(
-    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, d: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int
+    lists: OutIntTable,
+    nodes: OutIntTable,
+    arena: OutBytes,
+    used: OutInts,
+    d: int,
+    buf: Bytes,
+    pos: int,
+    end: int,
+    out: OutBytes,
+    at: int,
 ) -> int:
     """Write the bytes that the field `buf[pos:end]` stands for, after their length.
 
@@ -117,7 +127,16 @@ def _put_bytes(
 
 @inlined
 def _put_message(
-    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, field: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int
+    lists: OutIntTable,
+    nodes: OutIntTable,
+    arena: OutBytes,
+    used: OutInts,
+    field: int,
+    buf: Bytes,
+    pos: int,
+    end: int,
+    out: OutBytes,
+    at: int,
 ) -> int:
     """Write the length and the bytes of the scope or attribute `buf[pos:end]`, expanded.
 
@@ -138,7 +157,7 @@ def _put_message(
 
 
 @inlined
-def _field_room(lists: Ints, nodes: Ints, buf: Bytes, field: int, pos: int, start: int, after: int) -> int:
+def _field_room(lists: IntTable, nodes: IntTable, buf: Bytes, field: int, pos: int, start: int, after: int) -> int:
     """Return the most bytes that the field `buf[pos:after]` of a WALKey can expand to with the dictionaries as they are now."""
     if not _is_compressed(field):
         return after - pos
@@ -150,7 +169,16 @@ def _field_room(lists: Ints, nodes: Ints, buf: Bytes, field: int, pos: int, star
 
 @inlined
 def expand_key(
-    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, buf: Bytes, pos: int, end: int, out: Bytes, at: int, bounded: bool
+    lists: OutIntTable,
+    nodes: OutIntTable,
+    arena: OutBytes,
+    used: OutInts,
+    buf: Bytes,
+    pos: int,
+    end: int,
+    out: OutBytes,
+    at: int,
+    bounded: bool,
 ) -> tuple[int, int]:
     """Write the expanded WALKey to `out[at:]`. Returns (position after it, its number of cells), or (NO_ENTRY, 0).
 

@@ -21,7 +21,8 @@ from typing import Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import INCOMPLETE, Bytes, Ints, read_int32, read_uint8
+from walferry.base.kernels.read import INCOMPLETE, read_int32, read_uint8
+from walferry.base.kernels.types import Bytes, OutBytes, OutInts, OutIntTable
 from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.hbase.wal.cells import CELL_LENGTHS, KEY_TAIL, META_FAMILY, MIN_CELL, MIN_KEY, CellType, put_lengths
 from walferry.hbase.wal.check import check_cell
@@ -118,7 +119,7 @@ def index_end(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
 
 
 @inlined
-def put_placeholder(out: Bytes, at: int) -> int:
+def put_placeholder(out: OutBytes, at: int) -> int:
     """Write the cell that stands for an index to `out[at:]`. Returns the position after it."""
     at = put_lengths(out, at, MIN_KEY + _FAMILY_BYTES, 0, 0)
     at = put_int(out, put_int(out, at, 0, 2), _FAMILY_BYTES, 1)
@@ -127,7 +128,7 @@ def put_placeholder(out: Bytes, at: int) -> int:
 
 
 @inlined
-def _copy_cells(buf: Bytes, start: int, end: int, count: int, out: Bytes, at: int) -> tuple[int, int, int]:
+def _copy_cells(buf: Bytes, start: int, end: int, count: int, out: OutBytes, at: int) -> tuple[int, int, int]:
     """Check `count` cells from `start` on, and copy them to `out[at:]`. Returns (position, 0, end in `out`).
 
     If the second number is a Problem or INCOMPLETE, the first is as from `check_cell`.
@@ -148,7 +149,7 @@ def _copy_cells(buf: Bytes, start: int, end: int, count: int, out: Bytes, at: in
 
 
 @unmanaged
-def copy_without_indexes(buf: Bytes, out: Bytes, starts: Ints, scratch: Ints, state: Ints) -> bool:
+def copy_without_indexes(buf: Bytes, out: OutBytes, starts: OutIntTable, scratch: OutIntTable, state: OutInts) -> bool:
     """Copy entries from `state[IndexedState.POS]` on. Returns True if `starts` is full, and a wider table is needed to go on."""
     count, pos, at, end = state[IndexedState.ENTRIES], state[IndexedState.POS], state[IndexedState.OUT], buf.size
     stop, status = pos, 0

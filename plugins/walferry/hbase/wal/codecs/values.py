@@ -31,7 +31,8 @@ import zstandard
 from zlib_ng import gzip_ng, zlib_ng
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, read_int32, read_little_endian, read_uint8, read_uint16
+from walferry.base.kernels.read import read_int32, read_little_endian, read_uint8, read_uint16
+from walferry.base.kernels.types import Bytes, Ints, IntView, OutBytes, OutFlags, OutInts, OutWordTable
 from walferry.base.kernels.write import copy_bytes
 from walferry.hbase.wal.codecs.blocks import unblock_into
 from walferry.hbase.wal.codecs.passes import ValueRow
@@ -54,9 +55,6 @@ REPEATED_BYTE: Final = 1  # the type of a block that is one byte, repeated
 LONG_ID: Final = 3  # the code of a dictionary id of 4 bytes; other codes are the id's length
 BLOCKS_FRAME: Final = 8  # Hadoop's lengths before a series of one block
 NONE: Final = -1
-
-Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
-Table = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
 
 class BadValue(Exception):
@@ -192,7 +190,7 @@ def _is_empty_member(buf: Bytes, start: int) -> bool:
 
 
 @unmanaged
-def _list_full(members: bool, buf: Bytes, values: Ints, full: Ints) -> int:
+def _list_full(members: bool, buf: Bytes, values: IntView, full: OutInts) -> int:
     """Write to `full` the values not stored as empty values usually are. Returns their number. `members`: gzip, not zstd."""
     count = 0
     for v in range(values.shape[1]):
@@ -208,7 +206,7 @@ def _list_full(members: bool, buf: Bytes, values: Ints, full: Ints) -> int:
 
 
 @unmanaged
-def _copy_values(buf: Bytes, out: Bytes, values: Ints) -> int:
+def _copy_values(buf: Bytes, out: OutBytes, values: IntView) -> int:
     """Copy the values. Returns the first whose length differs from its cell's valLen, or the number of values."""
     for v in range(values.shape[1]):
         if values[ValueRow.SOURCE_LEN, v] != values[ValueRow.TARGET_LEN, v]:
@@ -253,7 +251,7 @@ def _unzstd_all(buf: Bytes, out: Bytes, values: Ints) -> Ints:
 
 
 @unmanaged
-def _join_members(buf: Bytes, values: Ints, members: Bytes) -> bool:
+def _join_members(buf: Bytes, values: IntView, members: OutBytes) -> bool:
     """Copy the values to `members`. Returns whether each begins and ends like a gzip member of the value's length.
 
     A gzip file may contain zeros between its members, but a value may not. A value with zeros before its member begins unlike a
@@ -301,7 +299,7 @@ def _is_frame(buf: Bytes) -> bool:
 
 
 @unmanaged
-def _list_frames(buf: Bytes, values: Ints, frames: Table, left: Flags) -> int:
+def _list_frames(buf: Bytes, values: IntView, frames: OutWordTable, left: OutFlags) -> int:
     """Write the offset and length of each value that is one frame to `frames`. `left` marks the other values.
 
     Returns the number of frames.
@@ -319,7 +317,7 @@ def _list_frames(buf: Bytes, values: Ints, frames: Table, left: Flags) -> int:
 
 
 @unmanaged
-def _scatter(data: Bytes, out: Bytes, values: Ints) -> None:
+def _scatter(data: Bytes, out: OutBytes, values: IntView) -> None:
     """Copy the values, which lie one after the other in `data`, to their places."""
     pos = 0
     for v in range(values.shape[1]):

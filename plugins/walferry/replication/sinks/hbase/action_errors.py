@@ -8,7 +8,8 @@ import numpy as np
 
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.compiled import unmanaged
-from walferry.base.kernels.read import Bytes, WireType, read_field
+from walferry.base.kernels.read import WireType, read_field
+from walferry.base.kernels.types import Bytes
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.rpc.errors import MAX_TRACE_CHARS, ProtocolError, RemoteError, remote_error
 

@@ -21,7 +21,8 @@ import numpy as np
 
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, WireType, hash_bytes, read_field, read_uint8, read_varint, same_bytes
+from walferry.base.kernels.read import WireType, hash_bytes, read_field, read_uint8, read_varint, same_bytes
+from walferry.base.kernels.types import Bytes, Ints, OutBytes, OutInts, OutIntTable
 from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import parse_message
@@ -217,7 +218,7 @@ def _end_of_piece(cells: Bytes, start: int) -> tuple[int, int, int]:
 
 
 @inlined
-def _number(buf: Bytes, start: int, length: int, data: Bytes, ends: Ints, slots: Ints, state: Ints) -> int:
+def _number(buf: Bytes, start: int, length: int, data: OutBytes, ends: OutInts, slots: OutInts, state: OutInts) -> int:
     """Return the number of the name `buf[start:start + length]`, adding it if it is new; -1 if there are too many names."""
     count, last = state[_Names.COUNT], state[_Names.LAST]
     if count > 0 and ends[last + 1] - ends[last] == length and same_bytes(data, ends[last], buf, start, length):
@@ -239,7 +240,7 @@ def _number(buf: Bytes, start: int, length: int, data: Bytes, ends: Ints, slots:
 
 
 @inlined
-def _read_key(buf: Bytes, pos: int, end: int, scratch: Bytes) -> tuple[int, int, int]:
+def _read_key(buf: Bytes, pos: int, end: int, scratch: OutBytes) -> tuple[int, int, int]:
     """Write the cluster ids of the WALKey `buf[pos:end]` to `scratch`. Returns (start of the table's name, its length, bytes
     written); the start is _BROKEN if the key cannot be parsed, and _TOO_MANY_IDS if it contains too many ids.
     """
@@ -267,9 +268,9 @@ def _read_key(buf: Bytes, pos: int, end: int, scratch: Bytes) -> tuple[int, int,
 
 @unmanaged
 def _find_actions(
-    entries: Bytes, cells: Bytes, part: int, table: Ints, found: int,
-    names: Bytes, name_ends: Ints, name_slots: Ints, name_state: Ints,
-    ids: Bytes, id_ends: Ints, id_slots: Ints, id_state: Ints, scratch: Bytes,
+    entries: Bytes, cells: Bytes, part: int, table: OutIntTable, found: int,
+    names: OutBytes, name_ends: OutInts, name_slots: OutInts, name_state: OutInts,
+    ids: OutBytes, id_ends: OutInts, id_slots: OutInts, id_state: OutInts, scratch: OutBytes,
 ) -> tuple[int, int]:  # fmt: skip
     """Append the actions of a part to `table`, which already contains `found`. Returns how many it then contains, or _BROKEN or
     one of _EXCESSES; and the number of the entry at which the search ended.

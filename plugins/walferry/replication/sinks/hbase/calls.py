@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from walferry.base.errors import WalferryError
-from walferry.base.kernels.read import Ints
+from walferry.base.kernels.types import Ints
 from walferry.base.security.login import Login
 from walferry.base.zk.right import PermittedRequest, Right, Unsure
 from walferry.hbase.names import ServerName

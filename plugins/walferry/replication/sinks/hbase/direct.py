@@ -19,7 +19,7 @@ import numpy as np
 from kazoo.exceptions import NoAuthError
 
 from walferry.base.errors import WalferryError
-from walferry.base.kernels.read import Ints
+from walferry.base.kernels.types import Flags, Ints
 from walferry.base.texts import one_line
 from walferry.base.zk.right import Unsure
 from walferry.hbase.names import ServerName
@@ -40,7 +40,7 @@ from walferry.replication.sinks.hbase.calls import CallEnded, Calls
 from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS, Share
 from walferry.replication.sinks.hbase.locations import Locations, LocationsUnknown
 from walferry.replication.sinks.hbase.multi import METHOD
-from walferry.replication.sinks.hbase.rounds import MAX_ACTIONS, MAX_BYTES, Flags, Most, Places, calls_of_round
+from walferry.replication.sinks.hbase.rounds import MAX_ACTIONS, MAX_BYTES, Most, Places, calls_of_round
 from walferry.replication.sinks.hbase.shipment import Shipment
 from walferry.replication.sinks.hbase.tries import NEVER_TRIED, SendTerms, Tries
 

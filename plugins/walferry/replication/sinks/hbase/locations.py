@@ -17,7 +17,8 @@ import numpy as np
 
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, compare_bytes, flat
+from walferry.base.kernels.read import compare_bytes, flat
+from walferry.base.kernels.types import Bytes, Ints, OutInts
 from walferry.base.zk.errors import ConnectError, ZNodeValueError
 from walferry.hbase.names import ServerName
 from walferry.hbase.tables.errors import RegionUnavailable, ScanGivenUp
@@ -177,7 +178,7 @@ def _compare(buf: Bytes, start: int, length: int, keys: Bytes, ends: Ints, i: in
 
 @unmanaged
 def _find(
-    buf: Bytes, start: Ints, length: Ints, starts: Bytes, start_ends: Ints, ends: Bytes, end_ends: Ints, found: Ints
+    buf: Bytes, start: Ints, length: Ints, starts: Bytes, start_ends: Ints, ends: Bytes, end_ends: Ints, found: OutInts
 ) -> None:
     """Fill `found`. Neighbouring rows mostly share a region, so the last row's region is tried first."""
     count = start_ends.size - 1

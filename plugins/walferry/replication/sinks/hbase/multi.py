@@ -28,7 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, WireType, flat, read_field
+from walferry.base.kernels.read import WireType, flat, read_field
+from walferry.base.kernels.types import Bytes, Ints, IntTable, IntView, OutBytes, OutInt8s, OutIntTable
 from walferry.base.kernels.write import copy_bytes, put_varint, varint_len
 from walferry.base.protos.parsing import delimited
 from walferry.hbase.rpc.codec import CodecError
@@ -128,7 +129,7 @@ def _gathered(actions: Actions, order: Ints) -> Bytes:
 
 
 @unmanaged
-def _measure(table: Ints, order: Ints, firsts: Ints, region_ends: Ints, attribute_ends: Ints, sizes: Ints) -> int:
+def _measure(table: IntView, order: Ints, firsts: Ints, region_ends: Ints, attribute_ends: Ints, sizes: OutIntTable) -> int:
     """Write the lengths of MutationProtos to `sizes[0]`, of RegionActions to `sizes[1]`. Returns the length of all."""
     length = 0
     for group in range(firsts.size - 1):
@@ -148,8 +149,8 @@ def _measure(table: Ints, order: Ints, firsts: Ints, region_ends: Ints, attribut
 
 @unmanaged
 def _write(
-    table: Ints, order: Ints, firsts: Ints, regions: Bytes, region_ends: Ints, attributes: Bytes, attribute_ends: Ints,
-    sizes: Ints, out: Bytes,
+    table: IntView, order: Ints, firsts: Ints, regions: Bytes, region_ends: Ints, attributes: Bytes, attribute_ends: Ints,
+    sizes: IntTable, out: OutBytes,
 ) -> int:  # fmt: skip
     """Write the MultiRequest. Returns its length."""
     at = 0
@@ -176,7 +177,7 @@ def _write(
 
 
 @unmanaged
-def _copy(buf: Bytes, part: int, parts: Ints, starts: Ints, ends: Ints, order: Ints, to: Ints, out: Bytes) -> None:
+def _copy(buf: Bytes, part: int, parts: Ints, starts: Ints, ends: Ints, order: Ints, to: Ints, out: OutBytes) -> None:
     """Copy the cells of a part's actions to their places in `out`."""
     for place in range(order.size):
         action = order[place]
@@ -185,13 +186,13 @@ def _copy(buf: Bytes, part: int, parts: Ints, starts: Ints, ends: Ints, order: I
 
 
 @inlined
-def _fail(outcome: npt.NDArray[np.int8], error_at: Ints, place: int, start: int, end: int) -> None:
+def _fail(outcome: OutInt8s, error_at: OutIntTable, place: int, start: int, end: int) -> None:
     outcome[place] = ActionOutcome.FAILED
     error_at[place, 0], error_at[place, 1] = start, end
 
 
 @inlined
-def _read_action(buf: Bytes, pos: int, end: int, first: int, count: int, outcome: npt.NDArray[np.int8], error_at: Ints) -> int:
+def _read_action(buf: Bytes, pos: int, end: int, first: int, count: int, outcome: OutInt8s, error_at: OutIntTable) -> int:
     """Read a ResultOrException of a group that begins at place `first`. Returns -1, or the position of unreadable bytes."""
     index, result, error, error_end = 0, False, -1, -1
     while pos < end:
@@ -216,7 +217,7 @@ def _read_action(buf: Bytes, pos: int, end: int, first: int, count: int, outcome
 
 
 @unmanaged
-def _read(buf: Bytes, end: int, firsts: Ints, outcome: npt.NDArray[np.int8], error_at: Ints) -> int:
+def _read(buf: Bytes, end: int, firsts: Ints, outcome: OutInt8s, error_at: OutIntTable) -> int:
     """Fill `outcome` and `error_at` from a MultiResponse. Returns -1, or the position of unreadable bytes."""
     pos, group = 0, 0
     while pos < end:

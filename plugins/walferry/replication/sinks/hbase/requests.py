@@ -19,7 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import Bytes, Ints, hash_bytes, mix, read_field, read_uint8, read_varint, same_bytes
+from walferry.base.kernels.read import hash_bytes, mix, read_field, read_uint8, read_varint, same_bytes
+from walferry.base.kernels.types import Bytes, OutInts, OutIntTable, OutIntView
 from walferry.hbase.wal.cells import cell_end, row_of, value_start
 from walferry.hbase.wal.keys import KeyField
 from walferry.replication.sinks.hbase.shipment import Shipment
@@ -92,7 +93,7 @@ def _hashes(buf: Bytes, pos: int, end: int) -> tuple[Any, Any, bool]:
 
 
 @inlined
-def _see(seen: Ints, request: int, wanted: Any, ids: Any) -> tuple[bool, bool]:
+def _see(seen: OutIntTable, request: int, wanted: Any, ids: Any) -> tuple[bool, bool]:
     """Note that a row is changed. Returns whether the request has changed the row before, and whether with other cluster ids."""
     slots = np.uint64(seen.shape[1] - 1)
     slot = np.uint64(wanted) & slots
@@ -107,7 +108,7 @@ def _see(seen: Ints, request: int, wanted: Any, ids: Any) -> tuple[bool, bool]:
 
 
 @unmanaged
-def _cut(entries: Bytes, cells: Bytes, most: int, seen: Ints, request: Ints, cuts: Ints) -> int:
+def _cut(entries: Bytes, cells: Bytes, most: int, seen: OutIntTable, request: OutInts, cuts: OutIntView) -> int:
     """Write the ends of the requests in a part of a shipment to `cuts`, as positions in `entries` and `cells`. Returns how many
     there are; -1 if an entry cannot be parsed.
     """

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
-from walferry.base.kernels.read import Ints
+from walferry.base.kernels.types import Flags, Ints
 from walferry.hbase.names import ServerName
 from walferry.hbase.tables.regions import Region
 from walferry.replication.sinks.hbase.actions import ActionRow, Actions
@@ -27,8 +26,6 @@ from walferry.replication.sinks.hbase.multi import ActionOutcome, Multi, MultiRe
 MAX_ACTIONS = 5000  # HBase warns of more (hbase.rpc.rows.warning.threshold)
 MAX_BYTES = 4 << 20  # of cells and cluster ids. Sizes from 0.5 to 4 MB make no difference to the peer cluster; 8 MB cost it more
 _FULL = 0.9  # how full the Multis that go side by side are planned: a hash never gives each of them exactly the same share
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

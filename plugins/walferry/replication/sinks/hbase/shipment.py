@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from walferry.base.kernels.compiled import unmanaged
-from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.kernels.types import Bytes, Flags, Int32s, Ints, OutBytes
 from walferry.base.kernels.write import copy_bytes, put_varint, varint_len
 from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.entry_filter import KeptEdits
@@ -122,8 +121,8 @@ def join(parts: Sequence[Shipment]) -> Shipment:
 
 @unmanaged
 def _assemble(
-    buf: Bytes, chosen: Ints, key_start: Ints, key_end: Ints, cell_count: npt.NDArray[np.int32], marked: npt.NDArray[np.bool_],
-    mark: Bytes, span_first: Ints, span_start: Ints, span_end: Ints, entries: Bytes, cells: Bytes,
+    buf: Bytes, chosen: Ints, key_start: Ints, key_end: Ints, cell_count: Int32s, marked: Flags,
+    mark: Bytes, span_first: Ints, span_start: Ints, span_end: Ints, entries: OutBytes, cells: OutBytes,
     fill_cells: bool,
 ) -> tuple[int, int]:  # fmt: skip
     """Fill `entries`, and with `fill_cells` also `cells`. Returns the bytes used of each."""

@@ -15,7 +15,7 @@ from typing import cast
 import numpy as np
 
 from walferry.base.errors import WalferryError
-from walferry.base.kernels.read import Bytes, Ints
+from walferry.base.kernels.types import Bytes, Ints
 from walferry.base.security.login import Login
 from walferry.base.zk.right import Right
 from walferry.hbase.rpc.errors import CellTooLarge, ColumnFamilyNotFound, TableNotFound
