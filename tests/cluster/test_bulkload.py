@@ -53,14 +53,28 @@ def test_a_backlog_is_loaded_and_its_wals_leave_the_queue(sides, table, managed_
 
 
 @pytest.mark.capability("HFiles")
-def test_a_spark_job_loads_a_backlog(sides, table, managed_peer, tmp_path: Path) -> None:
+def test_a_spark_job_loads_a_backlog(sides, table, managed_peer, tmp_path: Path, monkeypatch) -> None:
+    check_spark_job(sides, table, managed_peer, tmp_path, monkeypatch, SinkKind.HFILES)
+
+
+@pytest.mark.parametrize("way", [SinkKind.DIRECT, SinkKind.REPLICATE])
+def test_a_spark_job_sends_a_backlog(sides, table, managed_peer, tmp_path: Path, monkeypatch, way: SinkKind) -> None:
+    check_spark_job(sides, table, managed_peer, tmp_path, monkeypatch, way)
+
+
+def check_spark_job(sides, table, managed_peer, tmp_path: Path, monkeypatch, sink: SinkKind) -> None:
+    """Ship a backlog from a machine that has never run Walferry, and fail if the job had to compile a kernel."""
+    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path / "library"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
     peer = managed_peer(sides.source_cluster.address, sides.peer_hbase.address)
     chance = random.Random(4)
     sides.source.write(table, repeated(chance, 500))
     sides.source.write(table, [wire.put("row00", {"f:0": b"first"})])
     roll(sides.at, peer)
-    done = run(sides.at, peer, "load", tmp_path, sink=SinkKind.HFILES)
+    done = run(sides.at, peer, "load", tmp_path, sink=sink)
     print(done.output)
     assert done.code == 0
     assert not plan(sides.at, peer).to_ship
     check_same(sides, table)
+    compiled = [path.name for path in (tmp_path / "numba").rglob("*.nbi")]
+    assert not compiled, "`walferry compile --here` (or `make kernels`) does not compile these, or was not run"

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,6 +40,19 @@ def test_a_changed_source_gives_another_name(package: Path, tmp_path: Path):
 def test_the_part_for_airflow_and_compiled_files_stay_out(package: Path, tmp_path: Path):
     names = zipfile.ZipFile(build_archive(tmp_path / "a", package)).namelist()
     assert names == ["walferry.py", "lib/walferry/__init__.py", "lib/walferry/source.py"]
+
+
+def test_the_code_of_kernels_for_this_python_travels_and_is_in_the_name(package: Path, tmp_path: Path):
+    before = build_archive(tmp_path / "a", package)
+    folder = package / "base/kernels/prebuilt/x86-64-v3"
+    folder.mkdir(parents=True)
+    ours = f"scan.scan_into_0123-9.py{sys.version_info[0]}{sys.version_info[1]}"
+    for name in (f"{ours}.nbi", f"{ours}.1.nbc", f"{ours}.nbi.tmp.0123", "scan.scan_into_0123-9.py27.nbi"):
+        (folder / name).write_bytes(b"code")
+    archive = build_archive(tmp_path / "a", package)
+    assert archive.name != before.name
+    inside = {Path(name).name for name in zipfile.ZipFile(archive).namelist() if "x86-64-v3" in name}
+    assert inside == {f"{ours}.nbi", f"{ours}.1.nbc"}
 
 
 def test_builders_at_the_same_time_leave_one_whole_file(package: Path, tmp_path: Path):
