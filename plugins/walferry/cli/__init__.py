@@ -9,7 +9,7 @@
     local_ship                   ships WAL groups in these processes
     checks                       shows what is wrong, and what to do about it
     own_root                     `walferry own-root`: shows whose Walferry's root in ZooKeeper is, and makes it ours
-    compile                      compiles the library's kernels beforehand
+    compile, pack                compile the library's kernels beforehand; pack what executors need
 
 A command's module is imported when the command is called, and imports what it needs when it runs: most commands begin in a
 fraction of a second. Text from a cluster is always data: it never controls the terminal, and is never markup.

@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "verify": _Lazy("verify", "Compare a peer's tables at the source and at the peer cluster."),
     "wal": _Lazy("wal", "Show the cells of WALs, and find out who wrote a row, when and where."),
     "compile": _Lazy("compile", "Compile the library's kernels beforehand, so that Spark's executors need not."),
+    "pack": _Lazy("pack", "Pack the packages that Spark's executors need, for machines without them."),
     "check": _Lazy("checks", "Look through everything for a source: what works, what does not, what to do."),
     "own-root": _Lazy("own_root", "Show whose Walferry's own root in ZooKeeper is, and take it over."),
     "regions": _Lazy("regions", "Regions of HBase 1 and their transitions."),

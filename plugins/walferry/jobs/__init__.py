@@ -6,6 +6,7 @@ workers                     processes of this machine, for the command
 session_settings            Spark's settings for a load's shuffle, and for a job's environment
 archive, archive_entry      the archive that executors import the library from
 prebuild                    compiles the library's kernels beforehand
+environment                 packs what executors need, for machines that have nothing of it
 quick_start                 makes spark-submit start quickly
 source                      a Spark data source for WALs
 """

@@ -1,0 +1,71 @@
+"""Executors that have nothing but Spark and Python get the packages in one archive."""
+
+import os
+import subprocess
+import sys
+import tarfile
+from importlib.metadata import Distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from walferry.jobs import environment
+from walferry.jobs.environment import NotPacked, needed, pack
+
+HERE = Path(os.path.realpath(sys.executable))
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the library need a package of Python modules, and one with a library in C."""
+    monkeypatch.setattr(environment, "_requirements", lambda: [Requirement("click"), Requirement("protobuf")])
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="fully_trusted")
+    return folder / "bin/python"
+
+
+def test_its_python_finds_the_packages_wherever_it_is_unpacked(small: None, tmp_path: Path) -> None:
+    assert {name.partition("==")[0] for name in pack(tmp_path / "env.tar.gz", HERE)} == {"click", "protobuf"}
+    python = unpacked(tmp_path / "env.tar.gz", tmp_path / "elsewhere/environment")
+    program = "import click, google.protobuf.message, sys; print(click.__file__); import numpy"
+    done = subprocess.run(
+        ["./environment/bin/python", "-c", program], cwd=python.parents[2], env={}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith(str(python.parents[1] / "lib")), done.stderr
+    assert "No module named 'numpy'" in done.stderr
+
+
+def test_the_same_packages_give_the_same_bytes_and_another_python_is_what_is_said(small: None, tmp_path: Path) -> None:
+    pack(tmp_path / "one.tar.gz", HERE)
+    pack(tmp_path / "two.tar.gz", HERE)
+    assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tar.gz").read_bytes()
+    pack(tmp_path / "one.tar.gz", Path("/opt/python/bin/python3.11"))
+    with tarfile.open(tmp_path / "one.tar.gz") as archive:
+        assert archive.getmember("bin/python").linkname == "/opt/python/bin/python3.11"
+        config = archive.extractfile("pyvenv.cfg")
+        assert config is not None
+        assert b"home = /opt/python/bin\n" in config.read()
+
+
+def test_what_the_library_needs_is_found_with_what_that_needs_but_not_airflow_nor_spark() -> None:
+    names = {package.name for package in needed(environment._requirements())}
+    assert {"numba", "llvmlite", "kazoo", "hdfs-native", "pyarrow", "pandas", "cffi"} <= names
+    assert not {name for name in names if "airflow" in name or "pyspark" in name or name in ("pytest", "mypy")}
+
+
+def test_a_package_that_is_missing_is_named_with_what_needs_it() -> None:
+    with pytest.raises(NotPacked, match="no-such-package, which walferry needs, is not installed"):
+        needed([Requirement("no_such.package")])
+
+
+def test_a_failure_leaves_the_old_archive_and_nothing_else(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "env.tar.gz"
+    target.write_text("old")
+    monkeypatch.setattr(Distribution, "files", None)
+    with pytest.raises(NotPacked, match="has no list of its files: install it by pip"):
+        pack(target, HERE)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
