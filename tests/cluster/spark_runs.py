@@ -49,6 +49,10 @@ class Job:
         return self._log.read_text(errors="replace")
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         return self._process.poll() is None
 
