@@ -11,14 +11,15 @@ cleared, retried or killed at any time: edits that were shipped already may be s
 
 from __future__ import annotations
 
-from airflow.sdk import Param, conf
+from airflow.sdk import Param
 
+from walferry.airflow.options import option
 from walferry.airflow.source_dags import dag_of_each_source
 from walferry.airflow.tasks.common import peer_param
 from walferry.airflow.tasks.replay import FROM, RUN_TYPES, TO, replay
 from walferry.airflow.timetables import BackfillIntervals
 
-SCHEDULE = conf.get("walferry", "replay_intervals", fallback="0 * * * *")
+SCHEDULE = option("replay_intervals")
 
 
 @dag_of_each_source(

@@ -17,14 +17,15 @@ The DAG changes nothing in the cluster. If a run is killed, the next run sends i
 
 from __future__ import annotations
 
-from airflow.sdk import Param, conf
+from airflow.sdk import Param
 
+from walferry.airflow.options import option
 from walferry.airflow.source_dags import dag_of_each_source
 from walferry.airflow.tasks.watch import watch
 
 
 @dag_of_each_source(
-    schedule=conf.get("walferry", "watch_schedule", fallback="* * * * *"),
+    schedule=option("watch_schedule"),
     max_active_runs=1,
     description="Watch replication of an HBase cluster: metrics and alerts",
     params={

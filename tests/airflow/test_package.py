@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from walferry import __version__
-from walferry.airflow.provider import get_provider_info
+from walferry.airflow.options import OPTIONS
+from walferry.airflow.provider import CONN_TYPE, HOOK_NAME, get_provider_info
 from walferry.replication.source.connection import KNOWN_EXTRAS, from_connection
 from walferry.replication.source.logins import LOGIN_FIELDS
 
@@ -32,6 +33,19 @@ print(json.dumps({
     "fields": [name for name in widgets if name.startswith("extra__hbase_source__")],
     "behaviour": manager.field_behaviours["hbase_source"],
 }))
+"""
+# Airflow's own command, several times in one process, as it takes seconds to start.
+COMMANDS = """\
+import contextlib, io, json, sys
+from airflow.cli.cli_parser import get_parser
+
+printed = []
+for words in json.loads(sys.argv[1]):
+    args = get_parser().parse_args(words)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        args.func(args)
+    printed.append(out.getvalue())
+print(json.dumps(printed))
 """
 
 
@@ -54,8 +68,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of processes that find the package as pip installs it, and not the repo's package."""
     folder, home = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("home")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(folder), str(wheel)]
+    subprocess.run(command, check=True, capture_output=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     no_plugins = {"AIRFLOW__CORE__PLUGINS_FOLDER": str(home / "none"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
     return {**environment, **no_plugins, "PYTHONPATH": str(folder), "AIRFLOW_HOME": str(home)}
@@ -101,10 +115,37 @@ def test_airflow_finds_the_provider_with_its_connection_s_form(installed: dict[s
     assert found["behaviour"]["relabeling"]["host"] == "ZooKeeper quorum"
 
 
-def test_airflow_loads_the_plugin(installed: dict[str, str]) -> None:
-    code = "from airflow import plugins_manager as m; print(*m.get_timetables_plugins())"
+def test_airflow_s_command_shows_all_that_the_provider_brings(installed: dict[str, str]) -> None:
+    asked = ("list", "hooks", "links", "triggers", "widgets", "behaviours")
+    commands = [["providers", name, "-o", "json"] for name in asked]
+    commands += [["providers", "get", "walferry", "--full", "-o", "json"]]
+    commands += [["config", "list", "--section", "walferry", "--defaults", "--show-values"]]
+    python = [sys.executable, "-c", COMMANDS, json.dumps(commands)]
+    done = subprocess.run(python, env=installed, capture_output=True, text=True, check=True)
+    *tables, config = json.loads(done.stdout.splitlines()[-1])
+    found = {name: json.loads(table) for name, table in zip((*asked, "whole"), tables, strict=True)}
+    info = get_provider_info()
+    (whole,) = found["whole"]
+    assert {**whole, "description": info["description"], "documentation-url": None} == {**info, "documentation-url": None}
+    (listed,) = (each for each in found["list"] if each["package_name"] == "walferry")
+    assert listed["description"].startswith("HBase https://hbase.apache.org/ replication")
+    (hook,) = (each for each in found["hooks"] if each["connection_type"] == CONN_TYPE)
+    assert (hook["conn_id_attribute_name"], hook["hook_name"]) == ("conn_id", HOOK_NAME)
+    assert set(info["extra-links"]) <= {each["extra_link_class_name"] for each in found["links"]}
+    triggers = {each["class"] for each in found["triggers"] if each["package_name"] == "walferry"}
+    assert triggers == set(info["triggers"][0]["python-modules"])
+    assert {f"extra__{CONN_TYPE}__{name}" for name in KNOWN_EXTRAS} == {
+        each["connection_parameter_name"] for each in found["widgets"] if each["package_name"] == "walferry"
+    }
+    assert {"field_behaviours": CONN_TYPE} in found["behaviours"]
+    assert all(f"# {name} = {each.default or ''}\n" in config for name, each in OPTIONS.items())
+
+
+def test_airflow_loads_the_plugin_once(installed: dict[str, str]) -> None:
+    code = "from airflow import plugins_manager as m; print(*m.get_timetables_plugins(), m.get_import_errors())"
     done = subprocess.run([sys.executable, "-c", code], env=installed, capture_output=True, text=True, check=False)
     assert "walferry.airflow.timetables.BackfillIntervals" in done.stdout, done.stderr
+    assert done.stdout.rstrip().endswith("{}")  # neither the entry point nor the provider brings it a second time
 
 
 def test_the_command_knows_its_version(installed: dict[str, str]) -> None:

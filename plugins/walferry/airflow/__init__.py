@@ -5,6 +5,7 @@ tasks                                  the DAGs' tasks and their wiring, and the
 forms                                  parameters: the values that forms propose, and their checks
 page                                   the replication page in Airflow's navigation
 sources, source_dags                   the sources of Airflow's configuration, and the DAGs that each of them gets
+options                                what Walferry reads from Airflow's configuration
 provider                               the description of Walferry that Airflow reads when pip has installed it
 endings                                the last log line of a failed task, and which failures are tried again
 run_notes, stats                       a run's note; metrics

@@ -1,18 +1,30 @@
-"""Describes Walferry for Airflow when pip has installed it: a connection type with a form, hooks, operators and triggers.
+"""Describes Walferry for Airflow when pip has installed it: its classes by kind, a connection type with a form, and its options.
 
-A connection of type generic works as well: its extra has the same fields.
+A connection of type generic works as well: its extra has the same fields. The plugin is not named here: pip's entry point brings
+it, and Airflow would load it twice.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from walferry.airflow.options import SECTION, descriptions
 from walferry.base.security.login import Protection, ZooKeeperAuth
 from walferry.hbase.layout import QueueLayout
 from walferry.replication.source.cluster import VisibilityLabels
 
 CONN_TYPE = "hbase_source"
 HOOK_NAME = "HBase replication source"
+INTEGRATION = "HBase replication"
+_OURS = "walferry.airflow"
+# Airflow reads this in each of its processes, so nothing is imported to find the modules; tests compare them with the classes.
+_MODULES = {
+    "operators": ("operators.ship_wals", "tasks.initial_snapshot", "tasks.replay", "tasks.verification"),
+    "sensors": ("sensors.dead_servers", "sensors.new_wals", "sensors.stuck_regions"),
+    "triggers": ("triggers.dead_servers", "triggers.new_wals", "triggers.stuck_regions"),
+    "hooks": ("hooks.hbase", "hooks.spark", "hooks.spark_connect"),
+}
+_LINKS = ("operators.links.ReplicationLink", "operators.links.SparkLink")
 _TEXT = {"type": ["string", "null"]}
 _FIELDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "wal_root": ("WAL root", "Required. URL of hbase.wal.dir, else of hbase.rootdir: hdfs://nn:8020/hbase", _TEXT),
@@ -68,7 +80,20 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "walferry",
         "name": "Walferry",
-        "description": "HBase replication moved off the RegionServers.",
+        "description": "`HBase <https://hbase.apache.org/>`__ replication moved off the RegionServers.",
+        "integrations": [
+            {
+                "integration-name": INTEGRATION,
+                "external-doc-url": "https://hbase.apache.org/book.html#_cluster_replication",
+                "tags": ["apache"],
+            }
+        ],
+        **{
+            kind: [{"integration-name": INTEGRATION, "python-modules": [f"{_OURS}.{name}" for name in names]}]
+            for kind, names in _MODULES.items()
+        },
+        "extra-links": [f"{_OURS}.{name}" for name in _LINKS],
+        "config": {SECTION: {"description": "HBase replication by Walferry.", "options": descriptions()}},
         "connection-types": [
             {
                 "connection-type": CONN_TYPE,

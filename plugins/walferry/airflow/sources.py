@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from walferry.airflow.options import option
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.replication.source.cluster import DEFAULT_CONN_ID
@@ -47,9 +48,7 @@ class ConfiguredSources:
 
 def configured() -> ConfiguredSources:
     """Return the sources of Airflow's configuration. Asks neither the database nor a secrets backend."""
-    from airflow.sdk import conf
-
-    return sources_of(conf.get("walferry", "sources", fallback=DEFAULT_CONN_ID))
+    return sources_of(option("sources"))
 
 
 def sources_of(text: str) -> ConfiguredSources:

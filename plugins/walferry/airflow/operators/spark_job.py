@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Context, conf
+from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
@@ -18,6 +18,7 @@ from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConn
 from walferry.airflow.hooks.spark_output import failure, not_started
 from walferry.airflow.literal import LiteralFields
 from walferry.airflow.operators.links import LINKS
+from walferry.airflow.options import option
 from walferry.base.jobs import MAX_LINE_CHARS, BackendFailed, Job, arguments_of
 from walferry.base.texts import one_line
 from walferry.jobs.archive import build_archive
@@ -27,9 +28,6 @@ from walferry.replication.source.cluster import SourceCluster
 if TYPE_CHECKING:
     from walferry.jobs.connect.connect_job import ConnectJob
 
-# The folder spark_jobs, if it lies neither next to plugins nor where pip puts it: section [walferry] of airflow.cfg, or
-# AIRFLOW__WALFERRY__SPARK_JOBS.
-CONFIG = ("walferry", "spark_jobs")
 BESIDE_PLUGINS = Path(__file__).resolve().parents[4] / "spark_jobs"
 SPARK_JOBS = BESIDE_PLUGINS if BESIDE_PLUGINS.is_dir() else Path(sys.prefix) / "share" / "walferry" / "spark_jobs"
 SCRIPT = "run_job.py"
@@ -83,7 +81,7 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
     def submit(self, context: Context, job: Job) -> None:
         """Build the library's archive, submit the job and wait for it. Raises AirflowException if it fails."""
         self.name, self.ran_through = job.title, self._conn_id
-        self.application = str(Path(conf.get(*CONFIG, fallback=str(SPARK_JOBS))) / SCRIPT)
+        self.application = str(Path(option("spark_jobs") or SPARK_JOBS) / SCRIPT)
         self.py_files = str(build_archive(cache_folder() / "archives"))
         self.application_args = arguments_of(job)
         try:

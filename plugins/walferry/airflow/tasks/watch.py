@@ -22,6 +22,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
+from walferry.airflow.options import SECTION, option
 from walferry.airflow.sources import own_name
 from walferry.airflow.tasks.common import source
 from walferry.base.errors import WalferryError
@@ -30,7 +31,7 @@ from walferry.runs.failures import MAX_REASONS, Failures
 VARIABLE = "walferry_notified"  # of each source: {"notified": …, "old_wals_at": …}
 OLD_WALS_EVERY = 600.0  # seconds between two looks: oldWALs is listed as a whole
 MAX_LINES = 50
-OPTION = ("walferry", "notifiers")
+OPTION = "notifiers"
 
 Notifier = Callable[[Any], Any]
 
@@ -112,12 +113,12 @@ class NotNotifiers(WalferryError):
 
 def notifiers() -> Sequence[Notifier]:
     """Return the notifiers of the configuration. Raises NotNotifiers."""
-    named = conf.get(*OPTION, fallback="")
+    named = option(OPTION)
     if not named:
         return ()
-    where = f"option {OPTION[1]} in section [{OPTION[0]}] of Airflow's configuration, {named!r}"
+    where = f"option {OPTION} in section [{SECTION}] of Airflow's configuration, {named!r}"
     try:
-        found: Any = conf.getimport(*OPTION)
+        found: Any = conf.getimport(SECTION, OPTION)
     except Exception as error:  # any error that the module raises
         raise NotNotifiers(f"{where}, cannot be imported: {type(error).__name__}: {error}") from error
     every = list(found) if isinstance(found, (list, tuple)) else [found]

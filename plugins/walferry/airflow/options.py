@@ -1,0 +1,61 @@
+"""The options that Walferry reads from Airflow's configuration.
+
+They are in section [walferry], or in variables such as AIRFLOW__WALFERRY__SOURCES. If pip has installed Walferry, Airflow knows
+them through the provider: `airflow config list --section walferry`. Their defaults hold without pip, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from walferry.replication.source.cluster import DEFAULT_CONN_ID
+
+SECTION = "walferry"
+
+
+@dataclass(frozen=True)
+class Option:
+    """What an option is for, its default if it has one, and a value that a user may give it."""
+
+    description: str
+    default: str | None
+    example: str | None = None
+
+
+OPTIONS = {
+    "sources": Option(
+        "The connections of the source clusters, separated by commas. Each of them has DAGs of its own.",
+        DEFAULT_CONN_ID,
+        "hbase_source,west",
+    ),
+    "replay_intervals": Option("A cron expression, in UTC: the intervals of backfills of the DAG replay_interval.", "0 * * * *"),
+    "watch_schedule": Option("When the DAG watch_replication runs.", "* * * * *"),
+    "spark_jobs": Option(
+        "The folder of the scripts that spark-submit runs, if it lies neither beside the folder plugins nor in share/walferry of "
+        "the environment.",
+        None,
+        "/opt/walferry/spark_jobs",
+    ),
+    "notifiers": Option(
+        "Dotted path of a notifier, or of a list of notifiers, that watch_replication calls.", None, "company.alerts.REPLICATION"
+    ),
+}
+
+
+def option(name: str) -> str:
+    """Return an option's value; else its default; else an empty text."""
+    from airflow.sdk import conf
+
+    value: str = conf.get(SECTION, name, fallback=OPTIONS[name].default or "")
+    return value
+
+
+def descriptions() -> dict[str, dict[str, str | None]]:
+    """Return the options as the metadata of a provider describes them."""
+    return {
+        name: {
+            "description": each.description, "version_added": None, "type": "string", "example": each.example,
+            "default": each.default,
+        }
+        for name, each in OPTIONS.items()
+    }  # fmt: skip
