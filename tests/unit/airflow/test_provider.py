@@ -18,6 +18,7 @@ from airflow.sdk.bases.decorator import DecoratedOperator
 from airflow.triggers.base import BaseTrigger
 
 import walferry.airflow
+from tests.unit.airflow.provider_page import PAGE, documented, of_kind, parameters_of, taken_by
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.options import descriptions
 from walferry.airflow.provider import INTEGRATION, get_provider_info
@@ -81,3 +82,14 @@ def test_the_connection_s_hook_is_the_one_of_its_type() -> None:
 
 def test_airflow_s_configuration_gets_our_options() -> None:
     assert INFO["config"]["walferry"]["options"] == descriptions()
+
+
+def test_the_tables_of_the_page_are_those_of_the_code() -> None:
+    page = PAGE.read_text()
+    assert documented(page) == page
+
+
+@pytest.mark.parametrize("cls", [each for kind in KINDS for each in of_kind(kind)], ids=lambda each: str(each.__name__))
+def test_a_class_s_documentation_describes_each_parameter_that_we_add(cls: type) -> None:
+    ours = [each for each in cls.__mro__ if each.__module__.startswith("walferry.")]
+    assert parameters_of(cls).keys() == taken_by(ours)

@@ -19,7 +19,10 @@ MASTER_ABSENT = "absent"  # of the parameter `master`
 
 
 class HBaseSourceHook(BaseHook):
-    """Reads the connection of a source cluster; its fields are described in walferry.replication.source.cluster."""
+    """Reads and checks the connection of a source cluster.
+
+    :param conn_id: the connection
+    """
 
     conn_name_attr = "conn_id"
     default_conn_name = DEFAULT_CONN_ID

@@ -33,7 +33,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 class WalferrySubmitHook(SparkSubmitHook):
-    """SparkSubmitHook with settings of this project; `conf` overrides them."""
+    """Runs spark-submit as the provider's SparkSubmitHook does, with settings of this project.
+
+    :param conf: settings of Spark that override them
+    """
 
     def __init__(self, *, conf: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(conf=conf, **kwargs)

@@ -25,7 +25,10 @@ class SparkConnectError(WalferryError):
 
 
 class WalferryConnectHook(SparkConnectHook):
-    """Reads a connection: host, port, login (whose sessions), password (the server's token), extra `use_ssl` and `tasks`."""
+    """Reads the connection to a Spark Connect server.
+
+    Its fields: host, port, login (whose sessions), password (the server's token), extra `use_ssl` and `tasks`.
+    """
 
     def address(self) -> Address | None:
         """Return the server's address; None without such a connection. Raises WalferryError, which names the wrong field."""

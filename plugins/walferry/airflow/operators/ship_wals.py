@@ -84,6 +84,10 @@ class ShipWalsOperator(SparkJobOperator):
     ships the WAL groups that no other run holds, and the task waits for the others until the deadline. The task is tried again
     while the peer cluster is down. A job fails if its deadline ends it before it has shipped all groups. If the task is cleared,
     it goes on from there.
+
+    :param peer: the id of a managed peer
+    :param plan: what the task `plan` has returned: which WALs there are to ship
+    :param recovery: whether the plan is one of a recovery
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer", "plan")
@@ -96,6 +100,7 @@ class ShipWalsOperator(SparkJobOperator):
 
     def pre_execute(self, context: Context) -> None:
         """Let the task be killed some time after its deadline, and make its link lead to the peer even if the task is skipped."""
+        super().pre_execute(context)
         self.shown = {"source": context["params"]["source_conn_id"], "peer": self.peer}
         deadline = int(context["params"]["deadline"])
         waiting = deadline if self.recovery else 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
@@ -44,6 +44,10 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
     The job runs on the Spark Connect server of the connection `connect_conn_id`. If the connection does not exist, or the server
     cannot run the job to its end, spark-submit runs the job. Spark itself is then set up through the connection `conn_id`,
     spark-defaults.conf, or `conf`.
+
+    :param conn_id: the connection for spark-submit, of type `spark`
+    :param connect_conn_id: the connection to a Spark Connect server, of type `spark_connect`
+    :param conf: settings of Spark, for spark-submit
     """
 
     operator_extra_links = LINKS
@@ -57,6 +61,14 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         self._killed = False
         self.shown: dict[str, str] = {}  # source, peer and queue, which the replication page is to show
         self.ran_through = ""  # the connection to the Spark that ran a job
+
+    def pre_execute(self, context: Context) -> None:
+        """Raise AirflowFailException if the run has not the parameters of one of our DAGs."""
+        if "source_conn_id" not in context["params"]:
+            raise AirflowFailException(
+                f"{type(self).__name__} is a part of Walferry's DAGs, and this run has none of their parameters, such as "
+                "source_conn_id. Have your DAG start Walferry's DAG, by TriggerDagRunOperator"
+            )
 
     def source_for(self, conn_id: str, peer: str) -> SourceCluster:
         """Return the source for a job of the peer. From now on the task's links lead to the peer. Raises WalferryError."""

@@ -14,7 +14,11 @@ from walferry.replication.source.cluster import DEFAULT_CONN_ID
 
 
 class PlainSensor(LiteralIfMapped, BaseSensorOperator):
-    """A sensor for any DAG. Unless the DAG sets a retry policy, the sensor's log ends with the reason of a failure."""
+    """A sensor for any DAG. Unless the DAG sets a retry policy, the sensor's log ends with the reason of a failure.
+
+    :param source_conn_id: the connection of the source cluster (templated)
+    :param retry_policy: which failures are tried again; by default those that may pass
+    """
 
     template_fields: Sequence[str] = ("source_conn_id",)
 

@@ -26,6 +26,9 @@ class NewWalsSensor(PlainSensor):
     succeeds, so after a crash the same WALs are announced again. Two runs of a DAG that wait at the same time get different WALs.
 
     Returns {"peer", "wals": how many, "newest": {group: timestamp in ms}}. It fails at once if the peer must not be shipped.
+
+    :param peer: the id of a managed peer (templated)
+    :param key: the name of the cursor (templated)
     """
 
     template_fields: Sequence[str] = ("peer", "key", "source_conn_id")

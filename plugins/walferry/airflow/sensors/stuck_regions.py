@@ -18,6 +18,8 @@ class StuckRegionsSensor(PlainSensor):
     once.
 
     Returns {"regions": [{"region", "state", "server", "seconds"}, …], "stuck": how many}. Of many, it names the oldest.
+
+    :param limit_seconds: how long a region may stay in one state
     """
 
     def __init__(self, *, limit_seconds: float = LIMIT_SECONDS, **kwargs: Any) -> None:

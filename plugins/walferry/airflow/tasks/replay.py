@@ -92,6 +92,8 @@ class ReplayIntervalOperator(SparkJobOperator):
 
     All else is in the run's parameters. A failed job may be submitted again: it goes on with the WALs that are not done. If the
     job ended because its peer was paused, it is not submitted again, as it would only stop again.
+
+    :param plan: what the task `plan` has returned: the peer, the interval and its WALs
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "plan")
@@ -102,6 +104,7 @@ class ReplayIntervalOperator(SparkJobOperator):
 
     def pre_execute(self, context: Context) -> None:
         """Let the task be killed some time after its deadline."""
+        super().pre_execute(context)
         self.execution_timeout = timedelta(seconds=int(context["params"]["deadline"]) + STARTUP_SECONDS)
 
     @ends_plainly

@@ -93,9 +93,11 @@ def verification_of(peer: str) -> None:
 
 
 class VerifyPeerOperator(SparkJobOperator):
-    """Compares the tables of `peer`, with the run's parameters.
+    """Compares the tables of `peer` at the source and at its peer cluster, with the run's parameters.
 
     A killed or failed job may be submitted again at any time.
+
+    :param peer: the id of the peer
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer")

@@ -20,7 +20,10 @@ if TYPE_CHECKING:  # DAG files name triggers, and are parsed without kazoo
 
 
 class SourceTrigger(BaseTrigger):
-    """A trigger that can be made again from its class path and `arguments`, which include `source_conn_id`."""
+    """A trigger that can be made again from its class path and `arguments`, which include `source_conn_id`.
+
+    :param source_conn_id: the connection of the source cluster
+    """
 
     def __init__(self, source_conn_id: str = DEFAULT_CONN_ID, **arguments: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -32,7 +32,7 @@ MAX_QUEUES = 20  # of a server in an event, which is kept in Airflow's database;
 
 
 class DeadServersTrigger(OnceTrigger):
-    """Fires once, with an event of `payload`, or with {"error": why there is nothing to wait for}."""
+    """Fires once, for DeadServersSensor: with an event of `payload`, or with {"error": why there is nothing to wait for}."""
 
     async def open_stream(self) -> DeadServersStream:
         """Return the stream of the connection's cluster. Raises SourceError."""

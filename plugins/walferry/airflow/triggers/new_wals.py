@@ -30,7 +30,11 @@ REFUSED_RETRY_SECONDS = 60.0  # until an asset's watcher looks again at a peer t
 
 
 class NewWalsTrigger(OnceTrigger):
-    """Fires once, with an event of `payload`, or with {"error": why there is nothing to wait for}."""
+    """Fires once, for NewWalsSensor: with an event of `payload`, or with {"error": why there is nothing to wait for}.
+
+    :param peer: the id of a managed peer
+    :param key: the name of the cursor in ZooKeeper
+    """
 
     def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__(peer=peer, key=key, source_conn_id=source_conn_id)
@@ -45,7 +49,11 @@ class NewWalsTrigger(OnceTrigger):
 
 
 class NewWalsEventTrigger(SourceTrigger, BaseEventTrigger):
-    """Fires whenever closed WALs beyond the cursor are queued. `key` should name the asset or DAG that uses the trigger."""
+    """Fires whenever closed WALs beyond the cursor are queued.
+
+    :param peer: the id of a managed peer
+    :param key: the name of the cursor in ZooKeeper, such as the name of the asset or DAG that uses the trigger
+    """
 
     def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__(peer=peer, key=key, source_conn_id=source_conn_id)

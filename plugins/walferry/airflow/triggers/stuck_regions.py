@@ -15,7 +15,10 @@ MAX_REGIONS = 100  # in an event, which is kept in Airflow's database
 
 
 class StuckRegionsTrigger(OnceTrigger):
-    """Fires once, with an event of `payload`, or with {"error": why there is nothing to wait for}."""
+    """Fires once, for StuckRegionsSensor: with an event of `payload`, or with {"error": why there is nothing to wait for}.
+
+    :param limit_seconds: how long a region may stay in one state
+    """
 
     def __init__(self, limit_seconds: float, source_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__(limit_seconds=limit_seconds, source_conn_id=source_conn_id)
