@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ import yaml
 
 from embedded.spark_connect import MAIN, SETTINGS
 from tests.compose_file import compose
+from tests.unit.containers.kubernetes_objects import problems
 
 FOLDER = Path(__file__).resolve().parents[3] / "kubernetes"
 VALUES: dict[str, Any] = yaml.safe_load((FOLDER / "values.yaml").read_text("utf-8"))
@@ -141,3 +146,46 @@ def test_the_api_server_lets_in_what_needs_it() -> None:
     assert VALUES["networkPolicies"]["enabled"]
     (rule,) = VALUES["apiServer"]["networkPolicy"]["ingress"]["from"]
     assert rule["podSelector"]["matchExpressions"][0]["values"] == ["scheduler", "triggerer", "dag-processor"]
+
+
+def test_kubernetes_schemas_know_each_field_of_each_object() -> None:
+    files = [path for path in FOLDER.glob("*.yaml") if path.name != "values.yaml"]
+    assert {path.name: problems(yaml.safe_load_all(path.read_text("utf-8"))) for path in files} == {
+        path.name: [] for path in files
+    }
+
+
+def _of_container(name: str, value: object) -> Callable[[dict[str, Any]], None]:
+    return lambda each: each["spec"]["template"]["spec"]["containers"][0].__setitem__(name, value)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (lambda each: each.__setitem__("apiVersion", "extensions/v1beta1"), "there is no schema of this kind"),
+        (lambda each: each["spec"].__setitem__("replicas", "one"), "$.spec.replicas: 'one' is not of type 'integer'"),
+        (lambda each: each["spec"].pop("selector"), "$.spec: 'selector' is a required property"),
+        (_of_container("volumeMount", []), "'volumeMount' was unexpected"),
+        (_of_container("resources", {}), "container spark-connect has no limit of memory"),
+        (_of_container("volumeMounts", [{"name": "gone", "mountPath": "/gone"}]), "mounts what is no volume of its pod: gone"),
+        (_of_container("securityContext", {}), "has rights that it does not need"),
+        (lambda each: each["spec"]["template"]["spec"].pop("securityContext"), "it may run as root"),
+    ],
+)
+def test_a_mistake_in_an_object_is_found(spoil: Callable[[dict[str, Any]], None], problem: str) -> None:
+    spoilt = copy.deepcopy(KINDS["Deployment"])
+    spoil(spoilt)
+    (found,) = problems([spoilt])
+    assert problem in found
+
+
+def test_a_rendered_chart_is_checked_from_standard_input() -> None:
+    command = [sys.executable, "-m", "tests.unit.containers.kubernetes_objects"]
+    text = (FOLDER / "spark-connect.yaml").read_text("utf-8")
+    for given, status, printed in (
+        (text, 0, f"{len(KINDS)} objects, 0 problems\n"),
+        (text.replace("replicas:", "replica:"), 1, f"{len(KINDS)} objects, 1 problems\n"),
+        ("", 1, "0 objects, 0 problems\n"),  # nothing was rendered
+    ):
+        done = subprocess.run(command, input=given, cwd=FOLDER.parent, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout.splitlines(keepends=True)[-1]) == (status, printed)
