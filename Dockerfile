@@ -41,7 +41,7 @@ COPY --from=build /opt/venv /opt/venv
 COPY dags /opt/airflow/dags
 # At this path Airflow's chart looks for it.
 COPY containers/entrypoint.sh /entrypoint
-COPY containers/health.py /opt/walferry/
+COPY containers/health.py containers/spark-executor.sh /opt/walferry/
 COPY containers/spark /opt/walferry/spark
 ENV PATH=/opt/venv/bin:$PATH \
     AIRFLOW_HOME=/opt/airflow \

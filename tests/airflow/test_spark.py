@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
+from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException
 
@@ -34,6 +36,25 @@ def _env_of(monkeypatch: pytest.MonkeyPatch, connection: str) -> dict[str, str]:
     hook._build_spark_submit_command("job.py")
     assert hook._env is not None
     return hook._env
+
+
+def _of_kubernetes() -> str:
+    values = yaml.safe_load((REPO / "kubernetes/spark-values.yaml").read_text())
+    (found,) = (each["value"] for each in values["scheduler"]["env"] if each["name"] == "AIRFLOW_CONN_SPARK_DEFAULT")
+    return found
+
+
+def test_the_connection_for_kubernetes_leads_to_its_api(monkeypatch):
+    monkeypatch.setattr(spark_submit, "kube_client", "of the package for Kubernetes", raising=False)
+    command = _spark(monkeypatch, _of_kubernetes())._build_spark_submit_command("job.py")
+    assert command[command.index("--master") + 1] == "k8s://https://kubernetes.default.svc:443"
+    assert not any("bindAddress" in word for word in command)  # which a local driver has
+
+
+def test_a_master_of_kubernetes_without_the_package_that_airflow_needs_for_it_is_an_error_that_names_it(monkeypatch):
+    monkeypatch.delattr(spark_submit, "kube_client", raising=False)
+    with pytest.raises(AirflowException, match="needs the package apache-airflow-providers-cncf-kubernetes"):
+        _spark(monkeypatch, _of_kubernetes())
 
 
 def test_without_a_connection_spark_runs_on_this_machine(monkeypatch, airflow_db):

@@ -1,4 +1,4 @@
-"""kubernetes/: values of Airflow's chart, and the Spark Connect server next to it."""
+"""kubernetes/: values of Airflow's chart, the Spark Connect server next to it, and executors of Spark as pods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import json
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,12 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 POD: dict[str, Any] = KINDS["Deployment"]["spec"]["template"]["spec"]
 SERVER, TLS = POD["containers"]
+ON_KUBERNETES: list[dict[str, Any]] = list(yaml.safe_load_all((FOLDER / "spark-on-kubernetes.yaml").read_text("utf-8")))
+SPARK_VALUES: dict[str, Any] = yaml.safe_load((FOLDER / "spark-values.yaml").read_text("utf-8"))
+SPARK_FILES: dict[str, str] = ON_KUBERNETES[0]["data"]
+SPARK_CONF = dict(line.split(" ", 1) for line in SPARK_FILES["spark-defaults.conf"].splitlines() if line[:1] != "#")
+EXECUTOR_POD: dict[str, Any] = yaml.safe_load(SPARK_FILES["spark-executor.yaml"])
+(EXECUTOR,) = EXECUTOR_POD["spec"]["containers"]
 FOR_TESTS = {"spark.log.level"}
 SECRET = re.compile(r"pass(word)?$|secret$|token$|key$", re.IGNORECASE)
 KEYS_OF_FILES = {"key", "secretKey", "ssl_certificate_key"}
@@ -149,7 +157,7 @@ def test_the_api_server_lets_in_what_needs_it() -> None:
 
 
 def test_kubernetes_schemas_know_each_field_of_each_object() -> None:
-    files = [path for path in FOLDER.glob("*.yaml") if path.name != "values.yaml"]
+    files = [path for path in FOLDER.glob("*.yaml") if not path.name.endswith("values.yaml")]
     assert {path.name: problems(yaml.safe_load_all(path.read_text("utf-8"))) for path in files} == {
         path.name: [] for path in files
     }
@@ -189,3 +197,71 @@ def test_a_rendered_chart_is_checked_from_standard_input() -> None:
     ):
         done = subprocess.run(command, input=given, cwd=FOLDER.parent, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout.splitlines(keepends=True)[-1]) == (status, printed)
+
+
+def _named(kind: str, name: str) -> dict[str, Any]:
+    (found,) = (each for each in ON_KUBERNETES if (each["kind"], each["metadata"]["name"]) == (kind, name))
+    return found
+
+
+def test_an_executor_s_pod_is_one_for_kubernetes_but_for_the_memory_that_spark_gives_it() -> None:
+    assert problems([EXECUTOR_POD]) == ["Pod walferry-spark-executor: container spark-kubernetes-executor has no limit of memory"]
+    assert SPARK_CONF["spark.executor.memory"]
+    assert SPARK_CONF["spark.kubernetes.executor.podTemplateContainerName"] == EXECUTOR["name"]
+    assert SPARK_CONF["spark.kubernetes.container.image"] == SERVER["image"]
+    assert EXECUTOR["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_an_executor_s_pod_has_the_mounts_and_the_user_of_the_connect_server() -> None:
+    shared = [mount for mount in SERVER["volumeMounts"] if mount["name"] != "token"]
+    assert EXECUTOR["volumeMounts"] == shared
+    assert EXECUTOR_POD["spec"]["volumes"] == [each for each in POD["volumes"] if each["name"] in {one["name"] for one in shared}]
+    assert EXECUTOR_POD["spec"]["securityContext"]["runAsUser"] == SERVER["securityContext"]["runAsUser"]
+    assert EXECUTOR["workingDir"] in {mount["mountPath"] for mount in EXECUTOR["volumeMounts"] if not mount.get("readOnly")}
+    assert {"HADOOP_CONF_DIR", "KRB5_CONFIG", "WALFERRY_CACHE"} <= {each["name"] for each in EXECUTOR["env"]}
+
+
+def test_an_executor_s_command_is_the_image_s_entry_with_a_script_of_the_image() -> None:
+    dockerfile = (FOLDER.parent / "Dockerfile").read_text("utf-8")
+    *entry, script = EXECUTOR["command"]
+    assert f"ENTRYPOINT {json.dumps(entry)}" in dockerfile
+    assert re.search(rf"(?m)^COPY .*\bcontainers/{Path(script).name} {Path(script).parent}/$", dockerfile)
+
+
+def test_spark_knows_each_setting_and_says_what_the_script_of_an_executor_reads() -> None:
+    (jar,) = (Path(find_spec("pyspark").submodule_search_locations[0]) / "jars").glob("spark-kubernetes_*.jar")
+    with zipfile.ZipFile(jar) as classes:
+        config, constants = (classes.read(f"org/apache/spark/deploy/k8s/{name}$.class") for name in ("Config", "Constants"))
+        assert "org/apache/spark/scheduler/cluster/k8s/KubernetesExecutorBackend.class" in classes.namelist()
+    settings = [name for name in SPARK_CONF if name.startswith("spark.kubernetes.")]
+    assert len(settings) > 5
+    assert [name for name in settings if name.encode() not in config] == []
+    read = re.findall(r"SPARK_\w+", (FOLDER.parent / "containers/spark-executor.sh").read_text("utf-8"))
+    assert len(read) > 8
+    assert [name for name in read if name.encode() not in constants] == []
+
+
+def test_spark_s_settings_and_the_template_are_where_the_scheduler_has_them() -> None:
+    (mount,) = SPARK_VALUES["scheduler"]["extraVolumeMounts"]
+    (volume,) = SPARK_VALUES["scheduler"]["extraVolumes"]
+    assert volume["configMap"]["name"] == "walferry-spark-on-kubernetes"
+    assert mount["name"] == volume["name"]
+    env = {each["name"]: each["value"] for each in SPARK_VALUES["scheduler"]["env"]}
+    assert env["SPARK_CONF_DIR"] == mount["mountPath"]
+    assert SPARK_CONF["spark.kubernetes.executor.podTemplateFile"] == f"{mount['mountPath']}/spark-executor.yaml"
+    conn = json.loads(env["AIRFLOW_CONN_SPARK_DEFAULT"])
+    assert (conn["conn_type"], f"{conn['host']}:{conn['port']}") == ("spark", "k8s://https://kubernetes.default.svc:443")
+
+
+def test_drivers_may_start_pods_and_nothing_else_and_executors_reach_them() -> None:
+    (rule,) = _named("Role", "walferry-spark-driver")["rules"]
+    assert rule["resources"] == ["pods"]
+    (subject,) = _named("RoleBinding", "walferry-spark-driver")["subjects"]
+    assert subject["namespace"] == SPARK_CONF["spark.kubernetes.namespace"]
+    scheduler, executor = (
+        {"podSelector": {"matchLabels": labels}}
+        for labels in ({"tier": "airflow", "component": "scheduler"}, EXECUTOR_POD["metadata"]["labels"])
+    )
+    to_driver, to_executor = (_named("NetworkPolicy", f"walferry-spark-{name}")["spec"] for name in ("driver", "executor"))
+    assert (to_driver["podSelector"], to_driver["ingress"]) == (scheduler["podSelector"], [{"from": [executor]}])
+    assert (to_executor["podSelector"], to_executor["ingress"]) == (executor["podSelector"], [{"from": [scheduler, executor]}])

@@ -39,7 +39,13 @@ class WalferrySubmitHook(SparkSubmitHook):
     """
 
     def __init__(self, *, conf: dict[str, Any], **kwargs: Any) -> None:
-        super().__init__(conf=conf, **kwargs)
+        try:
+            super().__init__(conf=conf, **kwargs)
+        except (NameError, RuntimeError) as error:  # a name that the provider does not have without that package
+            raise AirflowException(
+                "Airflow's Spark provider needs the package apache-airflow-providers-cncf-kubernetes for a master k8s://…. "
+                "Install it where the task runs"
+            ) from error
         local = self._connection["master"].startswith("local")
         self._conf = {**QUIET, **(LOCAL if local else {}), **kerberos_settings(os.environ), **conf}
         self._env_vars = {**self._environment(local), **(self._env_vars or {})}
