@@ -78,7 +78,8 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         if unreadable:
             run._keep(JOB, [run._begun(group, [Scanned(error="HDFS is away")]) for group in groups])
             return []
-        run._ship(JOB, groups, begun, scanned, Threads())
+        one_after_another = Threads(lambda function, items: [function(item) for item in items])
+        run._ship(JOB, groups, begun, scanned, one_after_another)
         return list(shipped)
 
     ship_groups.kept = kept  # type: ignore[attr-defined]

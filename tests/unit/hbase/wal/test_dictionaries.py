@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from tests.unit.hbase.wal.compressed_samples import SAMPLE, SAMPLES, plain, read
@@ -57,7 +58,9 @@ def test_dictionaries_take_a_quarter_more_than_their_contents() -> None:
     finally:
         tracemalloc.stop()
     assert count == 36_000
-    assert live < peak < live * 5 // 4 + (14 << 20), f"{peak >> 20} MB for {live >> 20} MB"
+    arena = live * 5 // 4
+    copied = arena if np.lib.NumpyVersion(np.__version__) >= "2.5.0" else 0  # its resize() holds both for a moment
+    assert live < peak < arena + copied + (14 << 20), f"{peak >> 20} MB for {live >> 20} MB"
 
 
 @pytest.mark.slow
