@@ -4,6 +4,9 @@ Spark's processes import PySpark from pyspark.zip, which contains no compiled co
 compile PySpark again, one after the other, which takes over a second each. pip's PySpark lies compiled next to that zip. So the
 job gets a Spark home of links to pip's PySpark, in which a folder with the compiled package takes the place of pyspark.zip.
 
+The Spark provider asks for pyspark-client, which pip installs into the same folder as pyspark. If it has another version, the
+folder is a mixture that Spark's JVM does not understand. Spark then starts as usual: the zip is pyspark's alone.
+
 The JVM only waits for Python, so compiling its code well would take longer than the JVM lives.
 """
 
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -31,8 +35,11 @@ def quick_start(cache: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def linked_home(cache: Path, package: Path) -> Path | None:
-    """Return the home of links to pip's PySpark, making it if missing. None if `package` is not pip's, or cannot be linked."""
-    if not (package / "bin" / "spark-submit").is_file() or not (package / _ZIPS).is_dir():
+    """Return the home of links to pip's PySpark, making it if missing.
+
+    Returns None if `package` is not pip's, has Python code of another version than Spark's jars, or cannot be linked.
+    """
+    if not (package / "bin" / "spark-submit").is_file() or not (package / _ZIPS).is_dir() or not _of_one_version(package):
         return None
     names = sorted(entry.name for folder in (package, package / _ZIPS) for entry in folder.iterdir())
     home = cache / f"spark-{hashlib.sha256(repr((str(package), names)).encode()).hexdigest()[:16]}"
@@ -41,6 +48,14 @@ def linked_home(cache: Path, package: Path) -> Path | None:
             cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             _link(package, home)
     return home if home.is_dir() else None
+
+
+def _of_one_version(package: Path) -> bool:
+    """Return whether the Python code has the version of the jars."""
+    with contextlib.suppress(OSError):
+        version = re.search(r"""^__version__.*=\s*['"]([\w.]+)['"]""", (package / "version.py").read_text("utf-8"), re.MULTILINE)
+        return version is not None and any((package / "jars").glob(f"spark-core_*-{version[1]}.jar"))
+    return False
 
 
 def _link(package: Path, home: Path) -> None:
