@@ -48,12 +48,15 @@ SETTINGS = {
 class ConnectServer:
     """A server with a port and a token of its own, and a number of tasks side by side. It ends with this process."""
 
-    def __init__(self, folder: Path, *, tasks: int = 16, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, tasks: int = 16, settings: Mapping[str, str] | None = None, python: str = sys.executable
+    ) -> None:
         self.port = free_port()
         self._token = secrets.token_urlsafe(24)
         self._log = folder / "spark-connect.log"
         self._tasks = tasks
         self._settings = settings or {}
+        self._python = python  # of the workers
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -94,7 +97,7 @@ class ConnectServer:
         environment = {
             **os.environ,
             "SPARK_SUBMIT_OPTS": "",  # this JVM lives long, so it needs no options for short jobs
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": self._python,
             "PYTHONPATH": os.pathsep.join([str(REPO / "spark_jobs"), *([had] if (had := os.environ.get("PYTHONPATH")) else [])]),
             "SPARK_LOCAL_IP": HOST,
             TOKEN_VARIABLE: self._token,

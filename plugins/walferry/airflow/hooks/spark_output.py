@@ -31,8 +31,8 @@ _KNOWN = (
     ),
     (
         re.compile(r"PYTHON_VERSION_MISMATCH|Python in worker has different version"),
-        "The executors run another Python than the driver. Let PYSPARK_PYTHON, or spark.pyspark.python, name a Python of the "
-        "same version on each of them",
+        "The executors run another Python than the driver. Let spark.pyspark.python, or PYSPARK_PYTHON in Airflow's environment, "
+        "name a Python of the driver's minor version on each of them, or send them one with spark.archives",
     ),
     (
         re.compile(r"python[\w.]*: command not found|env: [^:]*python[^:]*: No such file|Cannot run program \"[^\"]*python"),

@@ -51,6 +51,9 @@ _OF_CONDITION: dict[str, type[WalferryError]] = {
     "INVALID_CURSOR.POSITION_NOT_FOUND": OperationLost,
     "OPERATION_CANCELED": Interrupted,
 }
+_OTHER_PYTHON = (
+    "Its workers need a Python of the same minor version as Airflow's: start it with a PYSPARK_PYTHON that names such a Python"
+)
 
 
 def error_of(server: str, error: grpc.RpcError, token: str = "") -> WalferryError:
@@ -67,5 +70,7 @@ def error_of(server: str, error: grpc.RpcError, token: str = "") -> WalferryErro
         return TimedOut(problem)
     if code in _REFUSED:
         return ServerRefuses(problem, "Its token is the password of the connection")
+    if "PYTHON_VERSION_MISMATCH" in said:  # inside of the error of a task
+        return ConnectFailed(problem, _OTHER_PYTHON)
     condition = _CONDITION.search(said)
     return _OF_CONDITION.get(condition[1] if condition else "", ConnectFailed)(problem)
