@@ -98,6 +98,7 @@ class ConnectServer:
             **os.environ,
             "SPARK_SUBMIT_OPTS": "",  # this JVM lives long, so it needs no options for short jobs
             "PYSPARK_PYTHON": self._python,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,  # finds Spark
             "PYTHONPATH": os.pathsep.join([str(REPO / "spark_jobs"), *([had] if (had := os.environ.get("PYTHONPATH")) else [])]),
             "SPARK_LOCAL_IP": HOST,
             TOKEN_VARIABLE: self._token,

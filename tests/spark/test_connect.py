@@ -31,8 +31,11 @@ from walferry.jobs.connect.sessions import Session, open_session, session_id
 DAEMON = "connect_daemon"
 TASKS = 2
 REPO = Path(__file__).resolve().parents[2]
-# What a worker makes of a pickled call of `eval`: a function for mapInArrow, and the type of its rows, which nothing asks for.
-TEXTS = "(lambda batches: (__import__('pyarrow').RecordBatch.from_pydict({'text': [%s]}) for b in batches for n in b[0]), None)"
+# What a worker makes of a pickled call of `eval`: a function for mapInArrow, and the type of its rows, which Spark 4.1 asks for.
+TEXT = "__import__('pyspark.sql.types').sql.types.StructType().add('text', 'string')"
+TEXTS = (
+    f"(lambda batches: (__import__('pyarrow').RecordBatch.from_pydict({{'text': [%s]}}) for b in batches for n in b[0]), {TEXT})"
+)
 NUMBER = TEXTS % "str(n)"
 PRELOADED = TEXTS % "str({'numba', 'walferry'} & set(__import__('sys').modules))"
 LIBRARY = TEXTS % "__import__('walferry').__file__"
