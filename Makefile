@@ -1,6 +1,19 @@
 # Every target sets up all that it needs before it begins: the virtual environment once, HBase's jars (cached in ~/.cache/walferry) once.
 SHELL := /bin/bash
+
+# What the tests run on: a Python, with the packages of a lock. The default is the first of these Pythons that is there.
+PYTHONS := 3.11 3.12 3.13
+ifdef WITH
+ENVIRONMENT := $(WITH)
+VENV := $(CURDIR)/.venv-$(WITH)
+else
+ENVIRONMENT := $(shell for each in $(PYTHONS); do python$$each -c '' 2>/dev/null && echo $$each && break; done)
 VENV := $(CURDIR)/.venv
+endif
+BASE_PYTHON := python$(firstword $(subst -, ,$(ENVIRONMENT)))
+LOCK := $(if $(filter-out 3.11,$(ENVIRONMENT)),requirements/$(ENVIRONMENT).lock,requirements.lock)
+ENVIRONMENTS := 3.11 $(patsubst requirements/%.lock,%,$(sort $(wildcard requirements/*.lock)))
+
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
@@ -21,23 +34,25 @@ help:
 	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, also to a peer cluster far away and to secured ones, and a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
 	@echo 'make soak       the tests that take long'
 	@echo 'make lock       pin what requirements.txt pulls in, with hashes, after a change of it'
-	@echo 'make clean      remove the virtual environment and what was cached beside it'
+	@echo 'make clean      remove the virtual environments and what was cached beside them'
+	@echo 'WITH=3.13 make test runs on another Python than the first one that is found. WITH is one of: $(ENVIRONMENTS)'
 
 python:
-	@python3.11 -c '' 2>/dev/null || { echo 'Python 3.11 is missing: install it so that `python3.11` is on PATH' >&2; exit 1; }
+	@[[ -n '$(ENVIRONMENT)' ]] || { echo 'Walferry needs Python. Install one of $(PYTHONS), so that `python3.11`, say, is on PATH' >&2; exit 1; }
+	@$(BASE_PYTHON) -c '' 2>/dev/null || { echo 'There is no `$(BASE_PYTHON)` on PATH, which WITH=$(WITH) needs. Install it' >&2; exit 1; }
 
 # Before the long downloads.
 java: python
-	@python3.11 -m embedded --check
+	@$(BASE_PYTHON) -m embedded --check
 
 # For the tests that click. It is installed where that can be done; elsewhere these tests say what is missing.
 browser: python
-	@python3.11 -m embedded.browser
+	@$(BASE_PYTHON) -m embedded.browser
 
 venv: $(INSTALLED)
 
-$(INSTALLED): requirements.lock | python
-	@python3.11 -m embedded.venv $(VENV) requirements.lock
+$(INSTALLED): $(LOCK) | python
+	@$(BASE_PYTHON) -m embedded.venv $(VENV) $(LOCK)
 	@touch $(INSTALLED)
 
 # So that tests, the demo and benchmarks need not compile them in each Spark worker.
@@ -104,8 +119,9 @@ bench: java kernels
 soak: jars
 	$(PYTHON) -m pytest -m soak --timeout=0
 
-lock: venv
-	$(PYTHON) -m embedded.lock requirements.txt requirements.lock
+# requirements/….txt has the pins that differ from those of requirements.txt.
+lock: python
+	$(BASE_PYTHON) -m embedded.lock requirements.txt $(wildcard requirements/$(ENVIRONMENT).txt) $(LOCK)
 
 clean:
-	rm -rf $(VENV) site .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* site .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -17,7 +17,8 @@ wal_player.py   HBase's WALPlayer in a JVM of its own
 wire.py         the encoding of mutations and cells for the Java client
 jars.py         HBase's jars from Maven Central, cached; jars.lock names them
 ivy.py          fetches jars, and tries again after a lost connection
-lock.py         writes jars.lock after a version has changed
+jars_lock.py    writes jars.lock after a version has changed
+lock.py         pins Python packages
 venv.py         makes the virtual environment, and shows the progress
 java.py         finds Java, and compiles the helpers under java/
 shared_classes.py, dump_classes.py      archives of loaded classes: JVMs start in half the time

@@ -1,16 +1,19 @@
-"""`python -m embedded.lock REQUIREMENTS LOCK` pins all packages for REQUIREMENTS, with hashes, for Linux on x86-64 and ARM.
+"""`python -m embedded.lock REQUIREMENTS … LOCK` pins all packages for REQUIREMENTS, with hashes, for this version of Python.
 
-pip itself looks the packages up and reports which files it would install (`pip install --dry-run --report`). It installs nothing.
-Each line is one package, with the hashes of its files for this machine and for the other platform.
+If several files of requirements name a package, the last one counts. pip itself looks the packages up and reports which files it
+would install (`pip install --dry-run --report`). It installs nothing. Each line is one package, with the hashes of its files for
+Linux on x86-64 and on ARM.
 """
 
 from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
 import tempfile
+import venv
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,16 +24,25 @@ _ANYWHERE = "-none-any.whl"
 
 
 def main(arguments: Sequence[str]) -> int:
-    if len(arguments) != 2:
-        print("usage: python -m embedded.lock REQUIREMENTS LOCK", file=sys.stderr)
+    if len(arguments) < 2:
+        print("usage: python -m embedded.lock REQUIREMENTS … LOCK", file=sys.stderr)
         return 2
-    requirements, lock = map(Path, arguments)
-    here = _report(["--requirement", str(requirements)])
-    own = [pin for pin, url in _files(here) if url.endswith(".whl") and not url.endswith(_ANYWHERE)]
-    (other,) = set(ARCHITECTURES) - {platform.machine()}
-    there = _report([*_of(other), *own]) if own else {"install": []}
+    *requirements, lock = map(Path, arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)  # a system's Python may have no pip
+        pip = Path(folder) / "bin" / "pip"
+        here = _report(pip, merged(each.read_text(encoding="utf-8") for each in requirements))
+        own = [pin for pin, url in _files(here) if url.endswith(".whl") and not url.endswith(_ANYWHERE)]
+        (other,) = set(ARCHITECTURES) - {platform.machine()}
+        there = _report(pip, [*_of(other), *own]) if own else {"install": []}
     lock.write_text("\n".join(lines([here, there])) + "\n", encoding="utf-8")
     return 0
+
+
+def merged(requirements: Iterable[str]) -> list[str]:
+    """Return the requirements of files' texts. Of several for one package the last one counts."""
+    each = [line.strip() for text in requirements for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return list({re.split(r"[\[=<>!~; ]", line, maxsplit=1)[0].lower().replace("_", "-"): line for line in each}.values())
 
 
 def lines(reports: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -44,11 +56,11 @@ def lines(reports: Iterable[Mapping[str, Any]]) -> list[str]:
     return [" ".join([pin, *(f"--hash=sha256:{digest}" for digest in sorted(hashes[pin]))]) for pin in pins]
 
 
-def _report(what: Sequence[str]) -> dict[str, Any]:
+def _report(pip: Path, what: Sequence[str]) -> dict[str, Any]:
     """Ask pip which files it would install."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--report", str(report), *what]
+        command = [str(pip), "install", "--dry-run", "--ignore-installed", "--report", str(report), *what]
         subprocess.run(command, check=True)
         found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
         return found

@@ -1,10 +1,11 @@
-"""`python3.11 -m embedded.venv FOLDER REQUIREMENTS` replaces a virtual environment and shows the progress.
+"""`python -m embedded.venv FOLDER REQUIREMENTS` replaces a virtual environment of this Python and shows the progress.
 
 It runs before anything is installed, so it imports only Python's own library.
 """
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 import threading
@@ -41,11 +42,14 @@ class Pip:
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 2:
-        print("usage: python3.11 -m embedded.venv FOLDER REQUIREMENTS", file=sys.stderr)
+        print("usage: python -m embedded.venv FOLDER REQUIREMENTS", file=sys.stderr)
         return 2
     folder, requirements = Path(arguments[0]), Path(arguments[1])
     wanted = [line for line in requirements.read_text(encoding="utf-8").splitlines() if line.strip() and not line.startswith("#")]
-    _say(f"virtual environment {folder}: {len(wanted)} Python packages, fetched if pip has not cached them (some minutes, once)")
+    _say(
+        f"virtual environment {folder} with Python {platform.python_version()}: {len(wanted)} packages of {requirements}, "
+        "fetched if pip has not cached them (some minutes, once)"
+    )
     try:
         if made := subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=False).returncode:
             return made
