@@ -20,6 +20,7 @@ HADOOP_VERSION = "3.3.5"
 CODECS_VERSION = "2.6.1"  # the codecs have no builds for Hadoop 3, and do not depend on it
 HBASE_1_VERSION = "1.7.2"
 PHOENIX_VERSION = "5.2.1"
+YARN_VERSION = "3.4.1"
 PHOENIX_4_VERSION = "4.15.0-HBase-1.5"  # Maven Central has no later Phoenix 4
 # The groups of which HBase's own class path has jars of other versions.
 PROVIDED = ("org.apache.hbase", "org.apache.hadoop", "org.apache.zookeeper", "org.slf4j", "ch.qos.reload4j", "log4j")
@@ -116,8 +117,20 @@ PHOENIX_4 = JarSet(
     coordinates=(f"org.apache.phoenix:phoenix-core:{PHOENIX_4_VERSION}",),
     excluded=tuple(f"{group}:.*" for group in (*PROVIDED, "ch.qos.logback", "junit", "org.hamcrest")),
 )
+_DAEMONS = ("server-resourcemanager", "server-nodemanager", "server-timelineservice")
+# ResourceManager and NodeManagers, and a client of HDFS for them. They run without HBase's jars.
+YARN = JarSet(
+    "yarn",
+    f"YARN {YARN_VERSION}",
+    coordinates=(
+        *(f"org.apache.hadoop:hadoop-{module}:{YARN_VERSION}" for module in ("common", "hdfs-client")),
+        *(f"org.apache.hadoop:hadoop-yarn-{module}:{YARN_VERSION}" for module in ("client", *_DAEMONS)),
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
+    excluded=("org.slf4j:slf4j-reload4j", "com.microsoft.sqlserver:.*"),
+)
 SET_UP = (HBASE_2, HBASE_1, CODECS, PHOENIX)  # by set-up; the others are fetched when a cluster first needs them
-JAR_SETS = {jars.name: jars for jars in (*SET_UP, PHOENIX_4, *OTHER_RELEASES)}
+JAR_SETS = {jars.name: jars for jars in (*SET_UP, PHOENIX_4, YARN, *OTHER_RELEASES)}
 
 
 def hbase_classpath(jars: JarSet = HBASE_2) -> list[Path]:

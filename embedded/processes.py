@@ -7,6 +7,7 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from embedded.java import find_java, helper_classes, jvm_options, launcher_class
 from embedded.shared_classes import jars_on_class_path, shared_classes
 
 LOG_TAIL_LINES = 40
+HOLD = Path(__file__).with_name("hold.py")
 # For processes that do little: these options save memory and compilation.
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # ZooKeeper's data need not survive a crash of the machine. Without fsync, a write takes a tenth of a millisecond.
@@ -84,15 +86,18 @@ def start_java(
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     jars: JarSet = HBASE_2,
+    holding: bool = False,
 ) -> JavaProcess:
     """Start `main_class` with HBase's `jars`, followed by `classpath`. Its output goes to `<folder>/<name>.log`.
 
     `heap` is -Xmx ("512m", "3g"), `options` go to the JVM, `environment` is added to ours. The working directory is `folder`.
+    A JVM that starts other processes is run by embedded/hold.py if `holding`: then these end with it. Stop it, do not kill it.
     """
     helpers = helper_classes([*hbase_classpath(jars), py4j_jar()]) if jars is HBASE_2 else launcher_classes()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
     command = [
+        *((sys.executable, "-P", str(HOLD)) if holding else ()),
         str(find_java()),
         f"-Xmx{heap}",
         "-XX:+ExitOnOutOfMemoryError",
@@ -105,7 +110,7 @@ def start_java(
         *options,
         "-cp",
         os.pathsep.join([jars_on_class_path(jars), str(helpers), *map(str, classpath)]),
-        "walferry.embedded.Launcher",
+        *(() if holding else ("walferry.embedded.Launcher",)),
         main_class,
         *args,
     ]
@@ -118,7 +123,7 @@ def start_java(
             stderr=subprocess.STDOUT,
             cwd=folder,
             env={**os.environ, **(environment or {})},
-            process_group=0,
+            process_group=None if holding else 0,  # hold.py gets a session of its own
         )
     return JavaProcess(name, popen, log)
 

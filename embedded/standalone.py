@@ -47,7 +47,7 @@ class StandaloneCluster:
 
     @property
     def _root(self) -> str:
-        return f"file://{self.folder}/root"
+        return self._conf.get("hbase.rootdir", f"file://{self.folder}/root")
 
     @property
     def _zookeeper_data(self) -> Path:
