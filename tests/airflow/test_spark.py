@@ -116,6 +116,45 @@ def test_in_cluster_deploy_mode_nothing_of_this_machine_s_environment_is_sent(mo
     assert hook._env is None
 
 
+def test_pip_s_spark_submit_finds_its_own_spark_whatever_python_is_on_the_path(monkeypatch, tmp_path):
+    """It would ask the `python3` of the PATH. The driver on the cluster gets none of this machine's paths."""
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    seen = {}
+    monkeypatch.setattr(SparkSubmitHook, "submit", lambda hook, application, **options: seen.update(options))
+    hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}')
+    hook.submit("job.py")
+    assert (Path(seen["env"]["SPARK_HOME"]) / "bin" / "spark-submit").exists()
+    assert not [word for word in hook._build_spark_submit_command("job.py") if "SPARK_HOME" in word]
+    _script(tmp_path / "spark-submit", "exit 0")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    hook.submit("job.py")
+    assert "SPARK_HOME" not in seen["env"]
+
+
+@pytest.mark.parametrize(("host", "may"), [("local[2]", False), ("spark://m", False), ("yarn", True), ("k8s://https://k", True)])
+def test_clusters_that_may_run_drivers_themselves(monkeypatch, host, may):
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": host}))
+    assert WalferrySubmitHook.may_run_drivers("spark_default") is may
+
+
+def test_the_first_lines_name_the_application_and_a_job_s_own_lines_do_not(monkeypatch):
+    hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "yarn"}')
+    ours, theirs = (f"tracking URL: http://{host}/proxy/application_1_0001/\n" for host in ("rm", "evil"))
+    hook._process_spark_submit_log(iter(["starting\n", ours, theirs]))
+    assert (hook.application.id, hook.application.url) == ("application_1_0001", "http://rm/proxy/application_1_0001/")
+
+
+def test_a_task_ends_although_the_command_yarn_is_missing(monkeypatch):
+    hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}')
+
+    def missing(_: object) -> None:
+        raise FileNotFoundError("yarn")
+
+    monkeypatch.setattr(SparkSubmitHook, "on_kill", missing)
+    hook.on_kill()
+
+
 def test_executors_and_drivers_elsewhere_find_the_kdcs_as_airflow_does(monkeypatch):
     monkeypatch.setenv("KRB5_CONFIG", "/etc/walferry/krb5.conf")
     hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "yarn"}', **{"spark.yarn.appMasterEnv.KRB5_CONFIG": "/other"})

@@ -6,6 +6,7 @@ side, and reports the outcome. It may be killed at any time, and run again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar
@@ -106,9 +107,24 @@ MAX_LINE_CHARS = 20_000  # of a line that a job reports
 MAX_ARGUMENT_BYTES = 64 << 10  # Linux allows twice as much in one argument of a command line, and some 2 MB in all
 
 
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
+_SPECIAL = re.compile(r"""\\(["\\/])|([{}`$'!])""")
+
+
+def plain(text: str) -> str:
+    """Return equal JSON of ASCII that shells and YARN leave as it is, inside of single quotes within double quotes.
+
+    Spark's application master is started by such a command line, in which YARN takes {{ and }} for the marks of a variable.
+    """
+    escaped = _STRINGS.sub(lambda string: _SPECIAL.sub(lambda found: f"\\u{ord(found[1] or found[2]):04x}", string[0]), text)
+    while "}}" in escaped:
+        escaped = escaped.replace("}}", "} }")
+    return escaped
+
+
 def arguments_of(job: Job) -> list[str]:
     """Return a job as arguments of spark_jobs/run_job.py."""
-    text = job.to_json()  # of ASCII
+    text = plain(job.to_json())
     return [job.kind, *(text[start : start + MAX_ARGUMENT_BYTES] for start in range(0, len(text), MAX_ARGUMENT_BYTES))]
 
 

@@ -14,8 +14,9 @@ SHUFFLE_SETTINGS = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
 }
 KRB5_CONFIG = "KRB5_CONFIG"
-# Settings by which each kind of cluster learns the environment of executors, and of drivers that it runs.
-ELSEWHERE = ("spark.executorEnv", "spark.yarn.appMasterEnv", "spark.kubernetes.driverEnv")
+# Settings by which each kind of cluster learns the environment of drivers that it runs, and of executors.
+DRIVERS_ELSEWHERE = ("spark.yarn.appMasterEnv", "spark.kubernetes.driverEnv")
+ELSEWHERE = ("spark.executorEnv", *DRIVERS_ELSEWHERE)
 
 
 def kerberos_settings(environ: Mapping[str, str]) -> dict[str, str]:

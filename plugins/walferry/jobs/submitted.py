@@ -5,6 +5,7 @@ Spark starts while the job plans. Walferry does not stop Spark, which would take
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -13,11 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walferry.base.errors import WalferryError
-from walferry.base.jobs import MAX_LINE_CHARS, Job, Shuffle
+from walferry.base.jobs import MAX_LINE_CHARS, JobOutcome, Shuffle
 from walferry.base.periodic import every
 from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
 from walferry.jobs.session_settings import CLUSTER_BYTES, MACHINE_BYTES, SHUFFLE_SETTINGS
+from walferry.jobs.waiting import AwaitedJob, awaited, end_process, name_in
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -27,17 +29,18 @@ R = TypeVar("R", bound=Record)
 
 LOOK_SECONDS = 1.0
 MOST_TASKS = 5_000  # per stage: Spark keeps a place for each pair of a reading and a loading task
+# The application's address at YARN's ResourceManager, as the application master tells the driver. Airflow's task reads the line.
+TRACKED = "spark.org.apache.hadoop.yarn.server.webproxy.amfilter.AmIpFilter.param.PROXY_URI_BASES"
 LATER_CORES = 16  # cores that may join a cluster once there is work for them
 
 
-def run_job(kind: type[Job], text: str) -> int:
+def run_job(kind: type[AwaitedJob], text: str) -> int:
     """Run the job that `text` describes, print its outcome, with the result as JSON last, and return the exit code.
 
     A WalferryError ends the job with one line that says what has stopped, and why.
     """
     try:
-        job = kind.from_json(text)
-        outcome = job.run(Submitted(job.title), say)
+        outcome = _run(kind.from_json(text))
     except (WalferryError, NotARecord) as error:
         tell(f"{kind.nothing_done}: {error}")
         return 1
@@ -47,6 +50,27 @@ def run_job(kind: type[Job], text: str) -> int:
         tell(line)
     print(outcome.result, flush=True)
     return 1 if outcome.failed else 0
+
+
+def _run(job: AwaitedJob) -> JobOutcome:
+    """Run the job. If a task on another machine waits for it, run it only while the task does, and leave the outcome there."""
+    if not (name := name_in(os.environ)):
+        return job.run(Submitted(job.title), say)
+    with awaited(job.source, name, _end_without_task) as task:
+        job, spark = job.begun_later(task.late), Submitted(job.title)
+        try:
+            outcome = job.run(spark, say)
+        except WalferryError as error:
+            task.leave(JobOutcome(errors=[f"{job.nothing_done}: {error}"], failed=True))
+            raise
+        spark.await_start()
+        task.leave(outcome)
+        return outcome
+
+
+def _end_without_task() -> None:
+    tell("the task that waited for this job is gone, so the job ends")
+    end_process()
 
 
 def say(text: str) -> None:
@@ -75,6 +99,10 @@ class Submitted:
             self._starting.set_result(_start(title))
         except BaseException as error:
             self._starting.set_exception(error)
+
+    def await_start(self) -> None:
+        """Wait until Spark has started or failed: a cluster takes a driver that never starts Spark for a failed one."""
+        self._starting.exception()
 
     @property
     def cores(self) -> int:
@@ -134,6 +162,8 @@ def _start(title: str) -> SparkContext:
     conf.setIfMissing("spark.shuffle.compress", "false")
     context = SparkContext(conf=conf)
     context.setLogLevel("WARN")
+    if tracked := context.getConf().get(TRACKED):
+        say(f"tracking URL: {tracked}")
     return context
 
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
-from walferry.airflow.hooks.spark_output import Levelled
+from walferry.airflow.hooks.spark_output import Application, Levelled, application_in
 from walferry.base.hosts import unreachable
 from walferry.jobs.archive_entry import cache_folder
 from walferry.jobs.quick_start import quick_start
@@ -49,6 +50,7 @@ class WalferrySubmitHook(SparkSubmitHook):
         local = self._connection["master"].startswith("local")
         self._conf = {**QUIET, **(LOCAL if local else {}), **kerberos_settings(os.environ), **conf}
         self._env_vars = {**self._environment(local), **(self._env_vars or {})}
+        self.application = Application()  # once YARN has it
 
     @classmethod
     def get_connection(cls, conn_id: str) -> Any:
@@ -57,6 +59,12 @@ class WalferrySubmitHook(SparkSubmitHook):
             return super().get_connection(conn_id)
         except AirflowNotFoundException:
             return Connection(conn_id=conn_id, conn_type="spark", host=LOCAL_MASTER)
+
+    @classmethod
+    def may_run_drivers(cls, conn_id: str) -> bool:
+        """Return whether the connection's cluster may run a job's driver itself: YARN and Kubernetes do in cluster mode."""
+        master = str(cls(conf={}, conn_id=conn_id)._connection["master"])
+        return not master.startswith(("local", "spark://"))
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Run spark-submit to its end. On Linux it also ends when this process is killed without notice.
@@ -67,7 +75,8 @@ class WalferrySubmitHook(SparkSubmitHook):
         if why := unreachable(_standalone_masters(self._connection["master"])):
             advice = f"Correct host and port of the connection {self._conn_id}, or start the master"
             raise AirflowException(f"Spark's master cannot be reached: {why}. {advice}")
-        return super().submit(application, preexec_fn=_end_with_parent, **kwargs)
+        environment = {**os.environ, **self._home()}  # the provider replaces it if it has variables of its own
+        return super().submit(application, preexec_fn=_end_with_parent, env=environment, **kwargs)
 
     def on_kill(self) -> None:
         """End spark-submit, and give it some time to remove its temporary files."""
@@ -78,7 +87,10 @@ class WalferrySubmitHook(SparkSubmitHook):
                 process.wait(TERMINATION_SECONDS)
             except subprocess.TimeoutExpired:
                 self.log.warning("spark-submit (pid %s) did not end within %g s", process.pid, TERMINATION_SECONDS)
-        super().on_kill()
+        try:
+            super().on_kill()
+        except OSError as error:  # the command `yarn` is missing here: an application without its task ends by itself
+            self.log.info("%s", error)
 
     @property
     def last_lines(self) -> Sequence[str]:
@@ -94,18 +106,33 @@ class WalferrySubmitHook(SparkSubmitHook):
         """Log the output of spark-submit. Spark's warnings are warnings here, too; the provider logs all lines as INFO."""
         logger, self._log = self.log, Levelled(self.log)
         try:
-            super()._process_spark_submit_log(itr)
+            super()._process_spark_submit_log(self._noted(itr))
         finally:
             self._log = logger
+
+    def _noted(self, lines: Iterator[Any]) -> Iterator[Any]:
+        """Note the application that the first lines name: a job begins later, and its lines may have a cluster's words."""
+        for line in lines:
+            if not self.application.id and (found := application_in(line.rstrip())) is not None:
+                self.application = found
+            yield line
+
+    def _home(self) -> dict[str, str]:
+        """Return where pip's spark-submit finds Spark. By itself it would ask any `python3` of the PATH."""
+        spec = find_spec("pyspark") if self._is_pip_s() and "SPARK_HOME" not in os.environ else None
+        return {"SPARK_HOME": str(Path(spec.origin).parent)} if spec is not None and spec.origin else {}
+
+    def _is_pip_s(self) -> bool:
+        binary = self._get_spark_binary_path()[0]
+        return Path(shutil.which(binary) or binary).parent == Path(sys.executable).parent
 
     def _environment(self, local: bool) -> dict[str, str]:
         if self._connection["deploy_mode"] == "cluster":
             return {}  # the driver runs on another machine, with the Python there
         if not local:
             return {"PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable)}
-        python, binary = os.environ.get("PYSPARK_PYTHON", sys.executable), self._get_spark_binary_path()[0]
-        is_pip_s = Path(shutil.which(binary) or binary).parent == Path(sys.executable).parent
-        quick = quick_start(cache_folder(), os.environ) if is_pip_s and python == sys.executable else {}
+        python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+        quick = quick_start(cache_folder(), os.environ) if self._is_pip_s() and python == sys.executable else {}
         return {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1", **quick}
 
     def _get_spark_binary_path(self) -> list[str]:

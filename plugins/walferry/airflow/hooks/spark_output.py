@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from walferry.base.texts import one_line
@@ -17,6 +18,8 @@ _IN_A_TRACE = re.compile(r"^\s*(?:at |\.\.\. \d+ more|File \"|Traceback |[\^~]+\
 _GOES_ON = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?!ERROR |FATAL )")  # a line of Spark's that is not the cause
 # Our own jobs end with this (walferry.jobs.submitted): the peer cluster's words behind it are not Spark's.
 _OURS = re.compile(r"^(?:nothing is shipped|nothing is compared|the initial snapshot has stopped): ")
+# As YARN's client prints it in cluster mode, and our own driver in client mode (walferry.jobs.submitted).
+_TRACKED = re.compile(r"\s*tracking URL: (https?://[\w.:\[\]-]{1,300}/[\w./-]{0,300}(application_\d{1,20}_\d{1,10})/?)", re.ASCII)
 _JSON = ("{", "[{", "[]")  # a result, for programs
 _KILLED, MAX_SIGNAL = 128, 64  # a shell adds the number of a signal
 # Failures that beginners meet first: Spark's message, and what to do.
@@ -57,6 +60,25 @@ _KNOWN = (
         "Memory has run out. Give Spark more by spark.driver.memory or spark.executor.memory, or the machine less to do",
     ),
 )
+
+
+@dataclass(frozen=True)
+class Application:
+    """An application on YARN, and the address that leads to its UI, or to its history."""
+
+    id: str = ""
+    url: str = ""
+
+    @property
+    def logs(self) -> str:
+        """A sentence about the logs of executors and drivers that run on the cluster; empty without an application."""
+        return f". For the logs of all its processes: yarn logs -applicationId {self.id}" if self.id else ""
+
+
+def application_in(line: str) -> Application | None:
+    """Return the application that a line of spark-submit's output names with its address."""
+    found = _TRACKED.fullmatch(line)
+    return Application(found[2], found[1]) if found else None
 
 
 class Levelled:

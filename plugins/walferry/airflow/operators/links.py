@@ -57,9 +57,10 @@ class ReplicationLink(BaseOperatorLink):
 
 @attrs.define()
 class SparkLink(BaseOperatorLink):
-    """Leads to the UI that shows Spark's jobs, if the job's connection gives its address.
+    """Leads to the UI that shows Spark's jobs: at the address in the job's connection, or else to the application on YARN.
 
-    A job's driver has a UI only while the job runs, and a local driver has none.
+    A job's driver has a UI only while the job runs, and a local driver has none. YARN leads on to the history server, if it
+    knows one.
     """
 
     name = "Spark"
@@ -72,10 +73,10 @@ class SparkLink(BaseOperatorLink):
         try:
             given = BaseHook.get_connection(conn_id).extra_dejson.get(UI)
         except AirflowNotFoundException:
-            return ""
+            given = None
         if given and not web_address(given):
             log.warning("connection %r: `%s` in its extra is not the address of a web page, so there is no link", conn_id, UI)
-        return web_address(given)
+        return web_address(given) or web_address(getattr(operator, "tracked", ""))
 
 
 LINKS = (ReplicationLink(), SparkLink())

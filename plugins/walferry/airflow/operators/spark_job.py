@@ -19,10 +19,11 @@ from walferry.airflow.hooks.spark_output import failure, not_started
 from walferry.airflow.literal import LiteralFields
 from walferry.airflow.operators.links import LINKS
 from walferry.airflow.options import option
-from walferry.base.jobs import MAX_LINE_CHARS, BackendFailed, Job, arguments_of
+from walferry.base.jobs import MAX_LINE_CHARS, BackendFailed, JobOutcome, arguments_of
 from walferry.base.texts import one_line
 from walferry.jobs.archive import build_archive
 from walferry.jobs.archive_entry import cache_folder
+from walferry.jobs.waiting import AwaitedJob, Waiting, waiting
 from walferry.replication.source.cluster import SourceCluster
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         self, *, conn_id: str = "spark_default", connect_conn_id: str = "spark_connect", conf: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:  # fmt: skip
-        super().__init__(conn_id=conn_id, conf=conf, **kwargs)
+        super().__init__(conn_id=conn_id, conf=conf, durable=False, **kwargs)
         self._connect = ThroughConnect(connect_conn_id)
         self._killed = False
         self.shown: dict[str, str] = {}  # source, peer and queue, which the replication page is to show
@@ -77,7 +78,7 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         self.shown = {"source": conn_id, "peer": peer}
         return batch.for_job(HBaseSourceHook(conn_id).get_conn(), peer)
 
-    def run_job(self, context: Context, job: Job) -> None:
+    def run_job(self, context: Context, job: AwaitedJob) -> None:
         """Run the job to its end. Raises AirflowException if it fails, and WalferryError if it may not begin."""
         began = time.monotonic()
         self.check_alive()
@@ -90,22 +91,37 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
             context["ti"].xcom_push(BY_SPARK_SUBMIT, why_not[:MAX_ERROR_CHARS])
         self.submit(context, job.begun_later(time.monotonic() - began))
 
-    def submit(self, context: Context, job: Job) -> None:
+    def submit(self, context: Context, job: AwaitedJob) -> None:
         """Build the library's archive, submit the job and wait for it. Raises AirflowException if it fails."""
         self.name, self.ran_through = job.title, self._conn_id
         self.application = str(Path(option("spark_jobs") or SPARK_JOBS) / SCRIPT)
         self.py_files = str(build_archive(cache_folder() / "archives"))
         self.application_args = arguments_of(job)
         try:
+            if not WalferrySubmitHook.may_run_drivers(self._conn_id):
+                self._submit_and_wait(context, None)
+                return
+            with waiting(job.source) as here:
+                self._submit_and_wait(context, here)
+        except OSError as error:
+            raise AirflowException(not_started(error)) from error
+
+    def _submit_and_wait(self, context: Context, here: Waiting | None) -> None:
+        """Submit the job, whose driver may run elsewhere and leave the outcome `here`. Raises AirflowException if it fails."""
+        self._hook = hook = self._hook_for(here)
+        try:
             super().execute(context)
         except AirflowException as error:
-            if type(error) is not AirflowException or not isinstance(self._hook, WalferrySubmitHook):
+            if type(error) is not AirflowException:
                 raise
             if self._killed:
                 raise AirflowException("the task was killed, and its Spark job with it") from error
-            raise AirflowException(failure(self._hook.last_lines, self._hook.status) or str(error)) from error
-        except OSError as error:
-            raise AirflowException(not_started(error)) from error
+            if here is not None and (outcome := here.report()) is not None:
+                _tell(outcome, self.name, hook.application.logs)
+            why = failure(hook.last_lines, hook.status) or str(error)
+            raise AirflowException(f"{why}{hook.application.logs}") from error
+        if here is not None and (outcome := here.report()) is not None:
+            _tell(outcome, self.name)
 
     def on_kill(self) -> None:
         """End the job, and let no other one begin. Airflow calls this from a signal's handler, after which the task goes on."""
@@ -114,16 +130,21 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
             super().on_kill()
         self._connect.interrupt()
 
+    @property
+    def tracked(self) -> str:
+        """The address of the application on YARN that has run the last job; empty without one."""
+        return self._hook.application.url if isinstance(self._hook, WalferrySubmitHook) else ""
+
     def check_alive(self) -> None:
         """Raise AirflowException if the task is to end."""
         if self._killed:
             raise AirflowException("the task was killed: it begins no Spark job")
 
-    def _get_hook(self) -> WalferrySubmitHook:
+    def _hook_for(self, here: Waiting | None) -> WalferrySubmitHook:
+        conf = {**(here.settings if here is not None else {}), **(self.conf or {})}
         hook = WalferrySubmitHook(
-            conf=self.conf or {}, conn_id=self._conn_id, name=self.name, py_files=self.py_files,
-            application_args=self.application_args,
-        )  # fmt: skip
+            conf=conf, conn_id=self._conn_id, name=self.name, py_files=self.py_files, application_args=self.application_args
+        )
         self.check_alive()  # the last step before spark-submit is started
         return hook
 
@@ -136,7 +157,7 @@ class ThroughConnect:
         self._under_way: ConnectJob | None = None
         self._ended = False  # by us
 
-    def run(self, job: Job) -> str | None:
+    def run(self, job: AwaitedJob) -> str | None:
         """Run a job. Return None if it came to its end, else why the server did not run it: empty if there is no connection.
 
         Raises AirflowException if the job failed or was ended on purpose, and WalferryError if it may not begin.
@@ -162,14 +183,7 @@ class ThroughConnect:
             raise AirflowException(str(error)) from error
         finally:
             self._under_way = None
-        for line in outcome.lines:
-            _say(line)
-        for line in outcome.errors:
-            log.warning("%s", one_line(line, MAX_LINE_CHARS))
-        if outcome.failed:
-            raise AirflowException(
-                f"The job {job.title} has failed: {'; '.join(outcome.errors) or 'see above'}"[:MAX_ERROR_CHARS]
-            )
+        _tell(outcome, job.title)
         return None
 
     def interrupt(self) -> None:
@@ -183,6 +197,17 @@ class ThroughConnect:
             self._under_way.interrupt()
         except ConnectFailed as error:  # the server then ends the job, as no client follows it any more
             log.warning("%s", error)
+
+
+def _tell(outcome: JobOutcome, title: str, logs: str = "") -> None:
+    """Log the outcome of a job. Raises AirflowException if the job has failed; it ends with where its `logs` are."""
+    for line in outcome.lines:
+        _say(line)
+    for line in outcome.errors:
+        log.warning("%s", one_line(line, MAX_LINE_CHARS))
+    if outcome.failed:
+        why = f"The job {title} has failed: {'; '.join(outcome.errors) or 'see above'}"
+        raise AirflowException(f"{why[:MAX_ERROR_CHARS]}{logs}")
 
 
 def _say(text: str) -> None:

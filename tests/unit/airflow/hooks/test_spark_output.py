@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from walferry.airflow.hooks.spark_output import Levelled, failure, not_started
+from walferry.airflow.hooks.spark_output import Application, Levelled, application_in, failure, not_started
 from walferry.initial_snapshot.job import CopyRun
 from walferry.replay.replay_run import ReplayRun
 from walferry.shipping.ship_run import ShipRun
@@ -123,3 +123,30 @@ def test_what_spark_warns_of_after_an_error_is_not_its_reason() -> None:
         "26/11/23 16:00:00 WARN ShutdownHookManager: deleting a folder",
     ]
     assert failure(lines).endswith("BrokenRow: row 1 came out with other bytes")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://rm:8088/proxy/application_17_0001/", "https://rm.example.org:8090/proxy/application_17_0001"]
+)
+def test_an_application_on_yarn_is_known_by_its_address(url: str) -> None:
+    for line in (f"tracking URL: {url}", f"\t tracking URL: {url}"):
+        assert application_in(line) == Application("application_17_0001", url)
+    assert Application("application_17_0001", url).logs.endswith("yarn logs -applicationId application_17_0001")
+    assert Application().logs == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tracking URL: N/A",
+        "tracking URL: javascript:alert(1)//application_17_0001/",
+        "tracking URL: http://me:secret@rm/proxy/application_17_0001/",
+        "tracking URL: http://rm/application_17_0001/?x=<b>",
+        "tracking URL: http://rm/application_17_0001/ and more",
+        "shipped tracking URL: http://rm/proxy/application_17_0001/",
+        "tracking URL: http://rm/proxy/application_" + "1" * 5000 + "_1/",
+        "application_17_0001",
+    ],
+)
+def test_nothing_else_names_an_application(line: str) -> None:
+    assert application_in(line) is None

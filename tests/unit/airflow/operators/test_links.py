@@ -54,5 +54,16 @@ def test_spark_is_linked_if_its_connection_says_where_it_is_shown(
     assert link(SparkLink, ran_through="spark_here") == expected
 
 
+@pytest.mark.parametrize("text", BAD, ids=lambda text: repr(text)[:30])
+def test_an_application_on_yarn_is_linked_unless_the_connection_says_better(
+    monkeypatch: pytest.MonkeyPatch, text: object
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_HERE", '{"conn_type": "spark", "host": "yarn", "extra": {"ui": "http://spark:8080"}}')
+    application = "http://rm:8088/proxy/application_1_0001/"
+    assert link(SparkLink, ran_through="spark_here", tracked=application) == "http://spark:8080"
+    assert link(SparkLink, ran_through="not_there", tracked=application) == application
+    assert link(SparkLink, ran_through="not_there", tracked=text) == ""
+
+
 def test_no_job_or_no_connection_gives_no_link() -> None:
     assert link(SparkLink) == link(SparkLink, ran_through="") == link(SparkLink, ran_through="not_there") == ""
