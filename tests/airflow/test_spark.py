@@ -132,7 +132,7 @@ def test_pip_s_spark_submit_finds_its_own_spark_whatever_python_is_on_the_path(m
     assert "SPARK_HOME" not in seen["env"]
 
 
-@pytest.mark.parametrize(("host", "may"), [("local[2]", False), ("spark://m", False), ("yarn", True), ("k8s://https://k", True)])
+@pytest.mark.parametrize(("host", "may"), [("local[2]", False), ("spark://m", False), ("yarn", True)])
 def test_clusters_that_may_run_drivers_themselves(monkeypatch, host, may):
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": host}))
     assert WalferrySubmitHook.may_run_drivers("spark_default") is may

@@ -29,8 +29,7 @@ R = TypeVar("R", bound=Record)
 
 LOOK_SECONDS = 1.0
 MOST_TASKS = 5_000  # per stage: Spark keeps a place for each pair of a reading and a loading task
-# The application's address at YARN's ResourceManager, as the application master tells the driver. Airflow's task reads the line.
-TRACKED = "spark.org.apache.hadoop.yarn.server.webproxy.amfilter.AmIpFilter.param.PROXY_URI_BASES"
+TRACKED = "AmIpFilter.param.PROXY_URI_BASES"  # ends the setting with the application's address at each ResourceManager of YARN
 LATER_CORES = 16  # cores that may join a cluster once there is work for them
 
 
@@ -162,9 +161,15 @@ def _start(title: str) -> SparkContext:
     conf.setIfMissing("spark.shuffle.compress", "false")
     context = SparkContext(conf=conf)
     context.setLogLevel("WARN")
-    if tracked := context.getConf().get(TRACKED):
-        say(f"tracking URL: {tracked}")
+    _show_application(context)
     return context
+
+
+def _show_application(context: SparkContext) -> None:
+    """Print the application's address at YARN, as YARN's client does in cluster mode. The application master has told it."""
+    tracked = [value for name, value in context.getConf().getAll() if name.endswith(TRACKED)]
+    if tracked:
+        say(f"tracking URL: {tracked[0].split(',')[0]}")
 
 
 def _numbered(function: Callable[[Any], R], item: tuple[int, Any]) -> tuple[int, R]:
