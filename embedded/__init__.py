@@ -11,6 +11,7 @@ hbase.py        addresses, settings and hbase-site.xml of all clusters
 zookeeper.py    a ZooKeeper without HBase
 spark.py        the Spark job without Airflow
 spark_cluster.py      a standalone Spark cluster
+yarn.py         a YARN on an HDFS
 spark_connect.py      a Spark Connect server
 client.py       HBase's own Java client, driven from Python
 wal_player.py   HBase's WALPlayer in a JVM of its own

@@ -53,14 +53,14 @@ class Hdfs:
     def __init__(self, folder: Path, *, datanodes: int = 1, heap: str = "384m", security: HdfsSecurity | None = None) -> None:
         self.url = f"hdfs://localhost:{free_port()}"
         self.processes: list[JavaProcess] = []
-        self._security = security
+        self.security = security
         self._folder = folder
         self._datanodes = datanodes
         self._heap = heap
 
     def client_settings(self) -> dict[str, str]:
         """Return the settings of a client of this file system."""
-        secured = self._security.client_settings() if self._security else {}
+        secured = self.security.client_settings() if self.security else {}
         return {"fs.defaultFS": self.url, "dfs.replication": str(min(self._datanodes, 2)), **secured}
 
     def start(self) -> None:
@@ -92,7 +92,7 @@ class Hdfs:
             folder=self._folder,
             classpath=[conf],
             heap=self._heap,
-            options=(*SMALL_JVM, *(self._security.kerberos.jvm_options if self._security else ())),
+            options=(*SMALL_JVM, *(self.security.kerberos.jvm_options if self.security else ())),
         )
 
     def _write_conf(self, name: str, settings: dict[str, str]) -> Path:
@@ -112,7 +112,7 @@ class Hdfs:
             # A disk that is nearly full would make the NameNode read-only.
             "dfs.namenode.resource.du.reserved": "0",
         }
-        secured = self._security.server_settings() if self._security else {}
+        secured = self.security.server_settings() if self.security else {}
         write_site(conf / "hdfs-site.xml", {**local_only, **secured, **settings})
         return conf
 

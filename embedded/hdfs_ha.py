@@ -131,11 +131,11 @@ class HaHdfs(Hdfs):
         """Run `hdfs haadmin`. Raises ClusterError."""
         conf = self._write_conf("admin", self.client_settings())
         options, environment = list(SMALL_JVM), {}
-        if self._security:
-            who = self._security.principal
-            options += self._security.kerberos.jvm_options
+        if self.security:
+            who = self.security.principal
+            options += self.security.kerberos.jvm_options
             # Hadoop's libraries log in with these settings.
-            environment = {"KRB5PRINCIPAL": who, "KRB5KEYTAB": str(self._security.kerberos.keytab(who))}
+            environment = {"KRB5PRINCIPAL": who, "KRB5KEYTAB": str(self.security.kerberos.keytab(who))}
         admin = start_java(
             "haadmin",
             "org.apache.hadoop.hdfs.tools.DFSHAAdmin",

@@ -47,7 +47,10 @@ class Container:
 
 
 class Yarn:
-    """A ResourceManager, and `nodemanagers` with `memory_mb` for containers each. `hdfs` must be running when it starts."""
+    """A ResourceManager, and `nodemanagers` with `memory_mb` for containers each. `hdfs` must be running when it starts.
+
+    If HDFS demands Kerberos, YARN does too, and its daemons have HDFS's principal. Containers run as the user of this process.
+    """
 
     def __init__(self, folder: Path, hdfs: Hdfs, *, nodemanagers: int = 2, memory_mb: int = 2048, cores: int = 4) -> None:
         self.folder = folder
@@ -149,13 +152,16 @@ class Yarn:
             "HADOOP_CONF_DIR": str(self.conf),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
+        kerberos = self.hdfs.security.kerberos.jvm_options if self.hdfs.security else ()
         return start_java(
-            name, f"{SERVER}.{main}", folder=self.folder / name, classpath=[conf], heap=HEAP, options=SMALL_JVM, jars=YARN,
-            environment=environment, holding=holding,
+            name, f"{SERVER}.{main}", folder=self.folder / name, classpath=[conf], heap=HEAP, options=(*SMALL_JVM, *kerberos),
+            jars=YARN, environment=environment, holding=holding,
         )  # fmt: skip
 
     def _write_conf(self, folder: Path, settings: Mapping[str, str]) -> Path:
-        write_site(folder / "core-site.xml", {"hadoop.tmp.dir": f"{self.folder}/tmp", **self.hdfs.client_settings()})
+        # Tokens name the NameNode as URLs do, so that clients other than Hadoop's find them.
+        files = {**self.hdfs.client_settings(), "hadoop.security.token.service.use_ip": "false"}
+        write_site(folder / "core-site.xml", {"hadoop.tmp.dir": f"{self.folder}/tmp", **files})
         write_site(folder / "hdfs-site.xml", self.hdfs.client_settings())
         write_site(folder / "capacity-scheduler.xml", QUEUES)
         write_site(folder / "yarn-site.xml", {**self._settings(), **settings})
@@ -174,6 +180,20 @@ class Yarn:
             "yarn.nodemanager.vmem-check-enabled": "false",
             "yarn.nodemanager.disk-health-checker.enable": "false",
             "yarn.log-aggregation-enable": "false",
+            **self._kerberos_settings(),
+        }
+
+    def _kerberos_settings(self) -> dict[str, str]:
+        if self.hdfs.security is None:
+            return {}
+        principal = self.hdfs.security.principal
+        keytab = str(self.hdfs.security.kerberos.keytab(principal))
+        daemons = [f"yarn.{daemon}" for daemon in ("resourcemanager", "nodemanager")]
+        return {
+            **{f"{daemon}.principal": principal for daemon in daemons},
+            **{f"{daemon}.keytab": keytab for daemon in daemons},
+            # The web pages stay without Kerberos.
+            "yarn.resourcemanager.webapp.delegation-token-auth-filter.enabled": "false",
         }
 
 

@@ -161,13 +161,18 @@ def backlog(
         pair.source.write(table, [put(f"{n % 16:x}-{wal}-{n}", {"f:a": b"v" * VALUE_BYTES}) for n in range(ROWS)])
         roll(here, pair.peer)
     root = f"{hdfs.url}/{table}"
+    copy_wals(here, root, kerberos)
+    machines.install(keytabs_of(pair))
+    return Backlog(pair, machines, there(here, pair, machines, root), table, tmp_path)
+
+
+def copy_wals(here: SourceCluster, root: str, kerberos: Kerberos) -> None:
+    """Copy a source's WALs from its local files to a folder on HDFS, as HBase's own user."""
     hbase = f"{HBASE}@{EAST}"
     logins.log_in(root, Identity(principal=hbase, keytab=str(kerberos.keytab(hbase))))
     local = Path(here.wal_root.removeprefix("file://"))
     for wal in [path for name in ("WALs", "oldWALs") for path in (local / name).rglob("*") if path.is_file()]:
         write_file(f"{root}/{wal.relative_to(local)}", wal.read_bytes())
-    machines.install(keytabs_of(pair))
-    return Backlog(pair, machines, there(here, pair, machines, root), table, tmp_path)
 
 
 def keytabs_of(pair: Pair) -> list[Path]:

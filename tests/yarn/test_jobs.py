@@ -29,7 +29,7 @@ def test_a_backlog_is_shipped_and_its_task_learns_where_it_ran(on_yarn: OnYarn, 
     operator = on_yarn.run(ship(backlog))
     backlog.check_shipped()
     (application,) = [app for app in on_yarn.yarn.applications() if app in operator.tracked] or pytest.fail(on_yarn.told())
-    assert operator.tracked == f"{on_yarn.yarn.web}/proxy/{application}/"
+    assert operator.tracked.rstrip("/") == f"{on_yarn.yarn.web}/proxy/{application}"
     assert on_yarn.yarn.applications()[application]["finalStatus"] == "SUCCEEDED", on_yarn.told()
     assert tasks_waiting(backlog) == []
     assert not on_yarn.yarn.containers(application)

@@ -6,7 +6,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 
 from embedded.yarn import kill
-from tests.yarn.conftest import CLUSTER, TEST_SECONDS, Backlog, OnYarn, await_that, ship
+from tests.yarn.conftest import CLUSTER, MODES, TEST_SECONDS, Backlog, OnYarn, await_that, ship
 
 
 @pytest.mark.timeout(TEST_SECONDS)
@@ -32,8 +32,8 @@ def test_yarn_goes_on_with_a_job_whose_application_master_is_killed(on_yarn: OnY
 
 
 @pytest.mark.timeout(TEST_SECONDS)
-@CLUSTER
-def test_an_application_ends_with_its_killed_task_and_the_next_try_goes_on(on_yarn: OnYarn, backlog: Backlog) -> None:
+@MODES
+def test_an_application_ends_with_its_killed_task_and_the_next_try_goes_on(on_yarn: OnYarn, backlog: Backlog, mode: str) -> None:
     operator = on_yarn.operator()
     running = on_yarn.start(operator, ship(backlog))
     running.container(master=False)
@@ -42,6 +42,7 @@ def test_an_application_ends_with_its_killed_task_and_the_next_try_goes_on(on_ya
         running.finish()
     on_yarn.run(ship(backlog))
     backlog.check_shipped()
-    await_that(lambda: running.state["state"] in ("FINISHED", "FAILED"), on_yarn.told)
-    assert "the task that waited for this job is gone" in "\n".join(on_yarn.yarn.container_logs(running.application).values())
-    assert not on_yarn.yarn.containers(running.application)
+    await_that(lambda: running.state["state"] in ("FINISHED", "FAILED", "KILLED"), on_yarn.told)
+    await_that(lambda: not on_yarn.yarn.containers(running.application), on_yarn.told)
+    logs = "\n".join(on_yarn.yarn.container_logs(running.application).values())
+    assert ("the task that waited for this job is gone" in logs) == (mode == "cluster"), logs

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -87,3 +88,14 @@ def test_a_job_that_may_not_begin_does_not_wait_for_spark() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60
     )
     assert (done.returncode, done.stderr) == (1, "nothing is shipped: peer 2: it is ENABLED. Disable it\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("http://rm1:8088/proxy/app_1,http://rm2:8088/proxy/app_1", "http://rm1:8088/proxy/app_1"), (None, "")]
+)
+def test_a_driver_says_where_yarn_shows_it(value: str | None, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = [("spark.org.apache.spark.deploy.yarn.AmIpFilter.param.PROXY_URI_BASES", value)] if value else []
+    conf = SimpleNamespace(getAll=lambda: [("spark.master", "yarn"), *settings])
+    context: Any = SimpleNamespace(getConf=lambda: conf)
+    submitted._show_application(context)
+    assert capsys.readouterr().out == (f"tracking URL: {shown}\n" if shown else "")

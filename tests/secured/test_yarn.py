@@ -1,0 +1,79 @@
+"""Jobs on a YARN and an HDFS that demand Kerberos: YARN's delegation tokens are there, and Walferry's own keytab is used."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from embedded.client import GLOBAL, even_splits
+from embedded.hdfs import Hdfs, HdfsSecurity
+from embedded.kerberos import Kerberos
+from embedded.processes import SMALL_JVM
+from embedded.secured import HBASE
+from embedded.secured_site import EAST, USER
+from embedded.yarn import Yarn
+from tests.cluster.walferry_runs import plan, roll
+from tests.secured.peers import Pair
+from tests.secured.test_spark_cluster import copy_wals
+from tests.yarn.conftest import TEST_SECONDS, WAIT_SECONDS, OnYarn, on_yarn
+from walferry.hbase.files import clients, logins
+from walferry.replication.peers.settings import SinkKind
+from walferry.shipping.ship_run import ShipRun
+
+__all__ = ["on_yarn"]  # fixtures
+
+SUBMITTER = f"{HBASE}@{EAST}"  # whose delegation tokens all containers have
+ROWS, WALS = 300, 2
+
+
+@pytest.fixture(scope="module")
+def yarn(kerberos: Kerberos, cluster_folder: Path) -> Iterator[Yarn]:
+    hdfs = Hdfs(cluster_folder / "yarn-hdfs", security=HdfsSecurity(kerberos, SUBMITTER))
+    try:
+        hdfs.start()
+        with Yarn(cluster_folder / "yarn", hdfs) as yarn:
+            yield yarn
+    finally:
+        hdfs.kill()
+
+
+def opened(hdfs: Hdfs, folder: str) -> set[str]:
+    """Return who has opened files of a folder, and how each has logged in, by the NameNode's audit log."""
+    log = hdfs.processes[0].log_text()
+    return {found[1] for found in re.finditer(rf"ugi=(\S+ \(auth:\w+\))\s+ip=\S+\s+cmd=open\s+src={folder}", log)}
+
+
+@pytest.mark.timeout(TEST_SECONDS)
+@pytest.mark.parametrize("mode", ["cluster"])
+@pytest.mark.parametrize("peer_site", ["privacy-tls"], indirect=True)
+def test_a_keytab_of_ours_is_used_where_yarn_s_delegation_tokens_would_do(
+    pair: Pair, yarn: Yarn, on_yarn: OnYarn, kerberos: Kerberos, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logins, "_logins", {})
+    monkeypatch.setattr(clients, "_file_systems", {})
+    table, here = unique("t"), pair.at(SinkKind.DIRECT)
+    for client in (pair.source, pair.peer_cluster):
+        client.create_table(table, {"f": GLOBAL}, even_splits(2))
+    for wal in range(WALS):
+        pair.source.put_many(table, ROWS, ["f:a"], first=wal * ROWS)
+        roll(here, pair.peer)
+    root = f"{yarn.hdfs.url}/{table}"
+    copy_wals(here, root, kerberos)
+    connection = json.loads(os.environ["AIRFLOW_CONN_SPARK_DEFAULT"])
+    connection["extra"] |= {"principal": SUBMITTER, "keytab": str(kerberos.keytab(SUBMITTER))}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    java = " ".join([*SMALL_JVM, *kerberos.jvm_options])
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", java)
+    conf = {f"spark.{which}.extraJavaOptions": java for which in ("driver", "executor")}
+    source = replace(here, wal_root=root)
+    on_yarn.run(ShipRun(source=source, peer_id=pair.peer, run_id="run", deadline=WAIT_SECONDS), **conf)
+    assert pair.peer_cluster.scan_all(table, raw=True) == pair.source.scan_all(table, raw=True)
+    assert not plan(here, pair.peer).to_ship
+    assert opened(yarn.hdfs, f"/{table}/") == {f"{USER}@{EAST} (auth:KERBEROS)"}
+    assert any("auth:TOKEN" in who for who in opened(yarn.hdfs, "/user/")), "the containers' files are read by tokens"
