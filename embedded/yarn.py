@@ -42,6 +42,7 @@ class Container:
     """A running JVM of an application: its application master or an executor."""
 
     application: str
+    id: str
     process: psutil.Process
     is_master: bool
 
@@ -126,9 +127,9 @@ class Yarn:
                 for process in psutil.Process(node.pid).children(recursive=True):
                     with suppress(psutil.Error):  # the process has just ended
                         words, place = process.cmdline(), process.cwd()
-                        named = re.search(r"/(application_\d+_\d+)/container_", place)
+                        named = re.search(r"/(application_\d+_\d+)/(container_\w+)$", place)
                         if named and words and Path(words[0]).name == "java":
-                            yield Container(named[1], process, any("deploy.yarn" in word for word in words))
+                            yield Container(named[1], named[2], process, any("deploy.yarn" in word for word in words))
 
     def _launch_nodemanager(self, number: int) -> JavaProcess:
         node = self.folder / f"node{number}"

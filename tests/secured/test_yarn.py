@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -65,12 +63,13 @@ def test_a_keytab_of_ours_is_used_where_yarn_s_delegation_tokens_would_do(
         roll(here, pair.peer)
     root = f"{yarn.hdfs.url}/{table}"
     copy_wals(here, root, kerberos)
-    connection = json.loads(os.environ["AIRFLOW_CONN_SPARK_DEFAULT"])
-    connection["extra"] |= {"principal": SUBMITTER, "keytab": str(kerberos.keytab(SUBMITTER))}
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     java = " ".join([*SMALL_JVM, *kerberos.jvm_options])
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", java)
-    conf = {f"spark.{which}.extraJavaOptions": java for which in ("driver", "executor")}
+    conf = {
+        **{f"spark.{which}.extraJavaOptions": java for which in ("driver", "executor")},
+        "spark.kerberos.principal": SUBMITTER,
+        "spark.kerberos.keytab": str(kerberos.keytab(SUBMITTER)),
+    }
     source = replace(here, wal_root=root)
     on_yarn.run(ShipRun(source=source, peer_id=pair.peer, run_id="run", deadline=WAIT_SECONDS), **conf)
     assert pair.peer_cluster.scan_all(table, raw=True) == pair.source.scan_all(table, raw=True)

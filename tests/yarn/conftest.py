@@ -16,6 +16,7 @@ import pytest
 
 from embedded.cache import cache_home
 from embedded.client import GLOBAL, JavaClient, even_splits
+from embedded.hbase import ClusterAddress
 from embedded.hdfs import Hdfs
 from embedded.processes import SMALL_JVM
 from embedded.standalone import StandaloneCluster
@@ -134,14 +135,18 @@ class Running:
         return self._yarn.applications()[self.application]
 
     def container(self, *, master: bool) -> Container:
-        """Return the application master, or an executor whose tasks have begun, as soon as there is one."""
+        """Return the application master, or an executor, while a task runs: of that executor, or of any."""
         found: list[Container] = []
 
         def there() -> bool:
-            found[:] = [each for each in self._yarn.containers(self.application) if each.is_master is master]
-            logs = self._yarn.container_logs(self.application)
             assert not self.ended, self.told()
-            return bool(found) and any("Running task" in text for text in logs.values())
+            logs = self._yarn.container_logs(self.application)
+            busy = {
+                name.partition("/")[0] for name, log in logs.items() if log.count("Running task") > log.count("Finished task")
+            }
+            containers = [each for each in self._yarn.containers(self.application) if each.is_master is master]
+            found[:] = [each for each in containers if (master and busy) or each.id in busy]
+            return bool(found)
 
         await_that(there, self.told)
         return found[0]
@@ -187,6 +192,7 @@ class Backlog:
     """Closed WALs of a managed peer that wait for a job."""
 
     at: SourceCluster
+    address: ClusterAddress  # of the source
     peer: str
     table: str
     source: JavaClient
@@ -219,7 +225,7 @@ def backlog(
     for wal in range(WALS):
         source.put_many(table, ROWS, ["f:a"], first=wal * ROWS)
         roll(at, peer)
-    return Backlog(at, peer, table, source, peer_cluster)
+    return Backlog(at, pair_on_hdfs.source.address, peer, table, source, peer_cluster)
 
 
 def await_that(done: Callable[[], object], told: Callable[[], str]) -> None:

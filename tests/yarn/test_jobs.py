@@ -45,9 +45,12 @@ def test_files_of_a_backlog_are_loaded_and_the_outcome_reaches_the_task(
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(spark_job, "_say", said.append)
-    on_yarn.run(ship(backlog, sink=SinkKind.HFILES))
+    operator = on_yarn.run(ship(backlog, sink=SinkKind.HFILES))
     backlog.check_shipped()
-    assert [line for line in said if re.match(r"loaded [1-9][\d,]* files with", line)], said
+    assert [line for line in said if re.search(rf"done, shipped {WALS} WALs, {WALS * ROWS} operations", line)], said
+    (application,) = [app for app in on_yarn.yarn.applications() if app in operator.tracked]
+    printed = on_yarn.printed(application)
+    assert [line for line in printed if re.match(r"loaded [1-9][\d,]* files with", line)], on_yarn.told()
 
 
 @pytest.mark.timeout(TEST_SECONDS)

@@ -6,7 +6,16 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 
 from embedded.yarn import kill
+from tests.cluster.peer_changes import reconfigure
+from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.yarn.conftest import CLUSTER, MODES, TEST_SECONDS, Backlog, OnYarn, await_that, ship
+
+BYTES_A_SECOND = 5_000  # the backlog has some 30 times as many
+
+
+@pytest.fixture(autouse=True)
+def slowly(backlog: Backlog) -> None:
+    reconfigure(backlog.address, backlog.peer, with_bandwidth(BYTES_A_SECOND))
 
 
 @pytest.mark.timeout(TEST_SECONDS)
@@ -17,6 +26,7 @@ def test_the_tasks_of_an_executor_that_is_killed_run_again(on_yarn: OnYarn, back
     running.finish()
     backlog.check_shipped()
     assert running.state["finalStatus"] == "SUCCEEDED", on_yarn.told()
+    assert sum(log.count("Running task") for log in on_yarn.yarn.container_logs(running.application).values()) > 1
 
 
 @pytest.mark.timeout(TEST_SECONDS)
