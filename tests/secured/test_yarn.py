@@ -21,18 +21,20 @@ from tests.secured.peers import Pair
 from tests.secured.test_spark_cluster import copy_wals
 from tests.yarn.conftest import TEST_SECONDS, WAIT_SECONDS, OnYarn, on_yarn
 from walferry.hbase.files import clients, logins
+from walferry.hbase.files.clients import system_and_path
 from walferry.replication.peers.settings import SinkKind
 from walferry.shipping.ship_run import ShipRun
 
 __all__ = ["on_yarn"]  # fixtures
 
-SUBMITTER = f"{HBASE}@{EAST}"  # whose delegation tokens all containers have
+SUBMITTER = f"stranger@{EAST}"  # whose delegation tokens all containers have
+STAGING = "/staging"
 ROWS, WALS = 300, 2
 
 
 @pytest.fixture(scope="module")
 def yarn(kerberos: Kerberos, cluster_folder: Path) -> Iterator[Yarn]:
-    hdfs = Hdfs(cluster_folder / "yarn-hdfs", security=HdfsSecurity(kerberos, SUBMITTER))
+    hdfs = Hdfs(cluster_folder / "yarn-hdfs", security=HdfsSecurity(kerberos, f"{HBASE}@{EAST}"))
     try:
         hdfs.start()
         with Yarn(cluster_folder / "yarn", hdfs) as yarn:
@@ -41,16 +43,21 @@ def yarn(kerberos: Kerberos, cluster_folder: Path) -> Iterator[Yarn]:
         hdfs.kill()
 
 
-def opened(hdfs: Hdfs, folder: str) -> set[str]:
-    """Return who has opened files of a folder, and how each has logged in, by the NameNode's audit log."""
-    log = hdfs.processes[0].log_text()
-    return {found[1] for found in re.finditer(rf"ugi=(\S+ \(auth:\w+\))\s+ip=\S+\s+cmd=open\s+src={folder}", log)}
+def only_ours(root: str) -> None:
+    """Let only Walferry's own principal read the files of a folder. All users may have applications."""
+    system, path = system_and_path(root)
+    for folder, _, files in system.walk(path):
+        for each in (folder, *(f"{folder}/{name}" for name in files)):
+            system.client.set_owner(each, USER, USER)
+            system.client.set_permission(each, 0o700)
+    system.client.mkdirs(STAGING, 0o777, True)
+    system.client.set_permission(STAGING, 0o777)
 
 
 @pytest.mark.timeout(TEST_SECONDS)
 @pytest.mark.parametrize("mode", ["cluster"])
 @pytest.mark.parametrize("peer_site", ["privacy-tls"], indirect=True)
-def test_a_keytab_of_ours_is_used_where_yarn_s_delegation_tokens_would_do(
+def test_a_keytab_of_ours_is_used_and_not_the_delegation_tokens_that_containers_have(
     pair: Pair, yarn: Yarn, on_yarn: OnYarn, kerberos: Kerberos, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logins, "_logins", {})
@@ -63,10 +70,12 @@ def test_a_keytab_of_ours_is_used_where_yarn_s_delegation_tokens_would_do(
         roll(here, pair.peer)
     root = f"{yarn.hdfs.url}/{table}"
     copy_wals(here, root, kerberos)
+    only_ours(root)
     java = " ".join([*SMALL_JVM, *kerberos.jvm_options])
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", java)
     conf = {
         **{f"spark.{which}.extraJavaOptions": java for which in ("driver", "executor")},
+        "spark.yarn.stagingDir": f"{yarn.hdfs.url}{STAGING}",
         "spark.kerberos.principal": SUBMITTER,
         "spark.kerberos.keytab": str(kerberos.keytab(SUBMITTER)),
     }
@@ -74,5 +83,6 @@ def test_a_keytab_of_ours_is_used_where_yarn_s_delegation_tokens_would_do(
     on_yarn.run(ShipRun(source=source, peer_id=pair.peer, run_id="run", deadline=WAIT_SECONDS), **conf)
     assert pair.peer_cluster.scan_all(table, raw=True) == pair.source.scan_all(table, raw=True)
     assert not plan(here, pair.peer).to_ship
-    assert opened(yarn.hdfs, f"/{table}/") == {f"{USER}@{EAST} (auth:KERBEROS)"}
-    assert any("auth:TOKEN" in who for who in opened(yarn.hdfs, "/user/")), "the containers' files are read by tokens"
+    namenode = yarn.hdfs.processes[0].log_text()
+    assert re.search(r"Auth successful for stranger\S* \(auth:TOKEN\)", namenode), "containers have tokens"
+    assert f"Auth successful for {USER}@{EAST} (auth:KERBEROS)" in namenode
