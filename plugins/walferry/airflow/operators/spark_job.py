@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         self, *, conn_id: str = "spark_default", connect_conn_id: str = "spark_connect", conf: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:  # fmt: skip
+        # The provider can find an application again, but a job that is submitted again goes on from ZooKeeper anyway.
         super().__init__(conn_id=conn_id, conf=conf, durable=False, **kwargs)
         self._connect = ThroughConnect(connect_conn_id)
         self._killed = False
@@ -98,10 +100,7 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         self.py_files = str(build_archive(cache_folder() / "archives"))
         self.application_args = arguments_of(job)
         try:
-            if not WalferrySubmitHook.may_run_drivers(self._conn_id):
-                self._submit_and_wait(context, None)
-                return
-            with waiting(job.source) as here:
+            with waiting(job.source) if WalferrySubmitHook.may_run_drivers(self._conn_id) else nullcontext() as here:
                 self._submit_and_wait(context, here)
         except OSError as error:
             raise AirflowException(not_started(error)) from error
