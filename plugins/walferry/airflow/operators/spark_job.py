@@ -120,13 +120,13 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
             why = failure(hook.last_lines, hook.status) or str(error)
             raise AirflowException(f"{why}{hook.application.logs}") from error
         if here is not None and (outcome := here.report()) is not None:
-            _tell(outcome, self.name)
+            _tell(outcome, self.name, hook.application.logs)
 
     def on_kill(self) -> None:
         """End the job, and let no other one begin. Airflow calls this from a signal's handler, after which the task goes on."""
-        submitting, self._killed = self._hook is not None, True
-        if submitting:
-            super().on_kill()
+        hook, self._killed = self._hook, True
+        if hook is not None:
+            hook.on_kill()  # the provider's operator would leave spark-submit alone if the driver runs on YARN
         self._connect.interrupt()
 
     @property
