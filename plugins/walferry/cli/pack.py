@@ -20,12 +20,14 @@ TARGET = "walferry-environment.tar.gz"
     help="Where the executors' machines have this version of Python (default: where it is here).",
 )  # fmt: skip
 def pack(target: Path, python: Path | None) -> int:
-    """Pack the packages that Spark's executors need into TARGET (default: walferry-environment.tar.gz).
+    """Pack the packages that Spark's executors need into TARGET.
+
+    TARGET is walferry-environment.tar.gz by default.
 
     Executors on machines with Spark and the same version of Python, but without these packages, get them with a job:
 
     \b
-        spark.archives         hdfs:///walferry/walferry-environment.tar.gz#environment
+        spark.archives         hdfs:///walferry-environment.tar.gz#environment
         spark.pyspark.python   ./environment/bin/python
 
     The library itself travels with each job. So pack again only after an upgrade of a package or of Python.

@@ -4,8 +4,8 @@ import os
 import subprocess
 import sys
 import tarfile
-from importlib.metadata import Distribution
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
@@ -62,10 +62,11 @@ def test_a_package_that_is_missing_is_named_with_what_needs_it() -> None:
         needed([Requirement("no_such.package")])
 
 
-def test_a_failure_leaves_the_old_archive_and_nothing_else(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_the_old_archive_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "env.tar.gz"
     target.write_text("old")
-    monkeypatch.setattr(Distribution, "files", None)
+    by_conda = SimpleNamespace(name="click", version="8", files=None)
+    monkeypatch.setattr(environment, "needed", lambda requirements: [by_conda])
     with pytest.raises(NotPacked, match="has no list of its files: install it by pip"):
         pack(target, HERE)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
