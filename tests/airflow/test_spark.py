@@ -145,6 +145,12 @@ def test_the_first_lines_name_the_application_and_a_job_s_own_lines_do_not(monke
     assert (hook.application.id, hook.application.url) == ("application_1_0001", "http://rm/proxy/application_1_0001/")
 
 
+def test_a_job_on_this_machine_has_no_application_whatever_it_prints(monkeypatch):
+    hook = _spark(monkeypatch, None)
+    hook._process_spark_submit_log(iter(["tracking URL: http://evil/proxy/application_1_0001/\n"]))
+    assert hook.application.id == ""
+
+
 def test_a_task_ends_although_the_command_yarn_is_missing(monkeypatch):
     hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}')
 
@@ -171,6 +177,25 @@ def test_executors_and_drivers_elsewhere_find_the_kdcs_as_airflow_does(monkeypat
 def test_given_settings_override_the_defaults(monkeypatch):
     hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "local"}', **{"spark.ui.enabled": "true"})
     assert "spark.ui.enabled=true" in hook._build_spark_submit_command("job.py")
+
+
+@pytest.mark.parametrize("name", ["spark.yarn.submit.waitAppCompletion", "spark.kubernetes.submission.waitAppCompletion"])
+def test_spark_submit_waits_for_a_job_on_a_cluster_whatever_is_set(monkeypatch, name):
+    """It would end with 0 at once, and the task with it, before the job has begun."""
+    command = _spark(monkeypatch, '{"conn_type": "spark", "host": "yarn"}', **{name: "false"})._build_spark_submit_command(
+        "job.py"
+    )
+    assert [part for part in command if name in part] == [f"{name}=true"]
+
+
+def test_a_job_that_is_too_long_for_yarn_s_command_is_refused_with_what_to_do(monkeypatch):
+    connection = '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}'
+    hook = _spark(monkeypatch, connection)
+    hook._application_args = ["ship", "x" * spark_module.MAX_COMMAND_BYTES]
+    with pytest.raises(
+        AirflowException, match=r"the job has 98308 bytes.*Leave cluster mode out of the connection spark_default"
+    ):
+        hook.submit("job.py")
 
 
 def test_spark_submit_is_found_beside_the_interpreter_if_it_is_not_on_the_path(monkeypatch):
@@ -248,7 +273,16 @@ def _script(path: Path, body: str) -> None:
 def test_the_provider_has_the_private_names_that_the_hook_stands_on_and_it_stands_on_no_others():
     """The provider has no public way to end its process, to know its exit status, or to log its lines by their level."""
     known = {
-        *("_conf", "_conn_id", "_connection", "_env_vars", "_last_submit_log_lines", "_log", "_submit_sp"),  # fields
+        *(
+            "_conf",
+            "_conn_id",
+            "_application_args",
+            "_connection",
+            "_env_vars",
+            "_last_submit_log_lines",
+            "_log",
+            "_submit_sp",
+        ),  # fields
         *("_get_spark_binary_path", "_mask_cmd", "_process_spark_submit_log"),  # methods
     }
     tree = ast.parse(Path(spark_module.__file__).read_text())

@@ -76,6 +76,10 @@ def test_a_driver_elsewhere_says_why_its_job_has_failed_and_the_error_says_where
         _submitted(monkeypatch, tmp_path, body, connection=_on_yarn(monkeypatch, outcome))
 
 
+def test_a_job_that_its_driver_has_brought_to_its_end_is_done_although_its_application_master_died_then(monkeypatch, tmp_path):
+    _submitted(monkeypatch, tmp_path, "exit 1", connection=_on_yarn(monkeypatch, JobOutcome(lines=["all is copied"])))
+
+
 def test_an_application_that_has_left_nothing_is_told_with_its_logs(monkeypatch, tmp_path):
     body = "echo 'tracking URL: http://rm/proxy/application_1_0001/'; echo it went wrong; exit 1"
     with pytest.raises(AirflowException, match=r"it went wrong\. For the logs .* -applicationId application_1_0001$"):

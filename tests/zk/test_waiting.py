@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import HBaseZNodes
@@ -151,6 +152,33 @@ def test_a_task_whose_session_ends_goes_on_waiting(at: SourceCluster, zk: KazooC
         assert second.stat.ephemeralOwner
         path = task._path
     assert read(zk, path) is None
+
+
+def test_what_a_task_has_seen_outlives_its_session(at: SourceCluster, zk: KazooClient) -> None:
+    with waiting.waiting(at) as task:
+        time.sleep(0.5)
+        zk.delete(task._path)
+        await_that(lambda: read(zk, task._path))
+        with awaited(at, task.name, pytest.fail) as driver:
+            assert 0.5 <= driver.late < WAIT_SECONDS
+        drive(at, task.name, "failed")
+        before = task.report()
+        assert before is not None
+        zk.delete(task._path)
+        assert drive(at, task.name, "done") == 1  # the job has ended, and is not begun again
+        assert task.report() == before
+
+
+def test_a_driver_that_may_no_longer_look_goes_on_and_notices_the_end_of_its_task_later(
+    at: SourceCluster, zk: KazooClient
+) -> None:
+    ended = threading.Event()
+    with waiting.waiting(at) as task, awaited(at, task.name, ended.set):
+        zk.set_acls(task._path, [make_digest_acl("other", "secret", all=True)])
+        assert not ended.wait(1.0)
+        zk.delete(task._path)
+        task.keep = lambda: None  # type: ignore[method-assign]  # as the task is gone
+        assert ended.wait(WAIT_SECONDS)
 
 
 @pytest.mark.parametrize("value", [b"{", b'{"ended": 1}', encode(JobReport(ended=False, lines=("x",)))])

@@ -108,13 +108,14 @@ MAX_ARGUMENT_BYTES = 64 << 10  # Linux allows twice as much in one argument of a
 
 
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
-_SPECIAL = re.compile(r"""\\(["\\/])|([{}`$'!])""")
+_SPECIAL = re.compile(r"""\\(["\\/])|([{}`$'!<>])""")
 
 
 def plain(text: str) -> str:
     """Return equal JSON of ASCII that shells and YARN leave as it is, inside of single quotes within double quotes.
 
-    Spark's application master is started by such a command line, in which YARN takes {{ and }} for the marks of a variable.
+    Spark's application master is started by such a command line, in which YARN takes {{ and }} for the marks of a variable, and
+    replaces words such as <CPS>.
     """
     escaped = _STRINGS.sub(lambda string: _SPECIAL.sub(lambda found: f"\\u{ord(found[1] or found[2]):04x}", string[0]), text)
     while "}}" in escaped:

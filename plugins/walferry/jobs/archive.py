@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -53,9 +54,18 @@ def _contents(package: Path) -> list[tuple[str, bytes]]:
         for path in sorted(package.rglob("*.py"))
         if path.relative_to(package).parts[0] not in NOT_SHIPPED and "__pycache__" not in path.parts
     ]
-    modules += sorted((package / KERNELS).glob(f"*/*.py{sys.version_info[0]}{sys.version_info[1]}*.nb[ic]"))
-    files = [(f"lib/{package.name}/{path.relative_to(package).as_posix()}", path.read_bytes()) for path in modules]
+    found = [(path, path.read_bytes()) for path in modules] + _compiled(package)
+    files = [(f"lib/{package.name}/{path.relative_to(package).as_posix()}", data) for path, data in found]
     return [("walferry.py", Path(__file__).with_name("archive_entry.py").read_bytes()), *files]
+
+
+def _compiled(package: Path) -> list[tuple[Path, bytes]]:
+    """Return the files with the code of kernels. `walferry compile` may delete old ones at any time."""
+    found = []
+    for path in sorted((package / KERNELS).glob(f"*/*.py{sys.version_info[0]}{sys.version_info[1]}*.nb[ic]")):
+        with suppress(OSError):
+            found.append((path, path.read_bytes()))
+    return found
 
 
 def _digest(contents: list[tuple[str, bytes]]) -> str:

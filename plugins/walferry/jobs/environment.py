@@ -104,7 +104,7 @@ def _files(package: Distribution) -> Iterator[tuple[str, Path]]:
         raise NotPacked(f"package {package.name} has no list of its files: install it by pip, and pack again")
     for file in sorted(package.files):
         inside, path = file.as_posix(), Path(str(file.locate()))
-        if inside.startswith(("/", "..")) or file.suffix == ".pyc":  # commands, and what Python makes itself
+        if inside.startswith("/") or ".." in file.parts or file.suffix == ".pyc":  # commands, and what Python makes itself
             continue
         if not path.is_file():
             raise NotPacked(f"file {path} of package {package.name} is missing: install the package again, and pack again")

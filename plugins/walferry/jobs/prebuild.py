@@ -1,6 +1,6 @@
 """Compiles all kernels of the library beforehand (`walferry compile`), so that no executor has to: see walferry.base.kernels.
 
-base/kernels/prebuilt / <level of processors> / <kernel>.nbi, .nbc      numba's files, for one version of Python and numba
+base/kernels/prebuilt / <level of processors>-numba-<version> / <kernel>.nbi, .nbc      numba's files, by version of Python
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.metadata import version
 from pathlib import Path
 
 import walferry
@@ -34,11 +35,10 @@ def prebuild(levels: Sequence[str], progress: Progress) -> int:
     """
     modules, count = list(_modules()), 0
     for level in levels:
-        folder = FOLDER / level
         try:
             names = _compiled(modules, level, progress)
-            for path in folder.glob(f"*.py{sys.version_info[0]}{sys.version_info[1]}*"):
-                if path.name.partition(".py")[0] not in names:
+            for path in FOLDER.glob(f"{level}-numba-*/*.py{sys.version_info[0]}{sys.version_info[1]}*"):
+                if path.name.partition(".py")[0] not in names or not path.parent.name.endswith(f"-{version('numba')}"):
                     path.unlink(missing_ok=True)
         except OSError as error:
             raise NotPrebuilt(f"{error}: run the command as the user who installed the library in {LIBRARY}") from error
@@ -65,6 +65,8 @@ def _compiled(modules: Sequence[str], level: str, progress: Progress) -> set[str
 
 
 def _set_level(level: str) -> None:
+    for name in [name for name in os.environ if name.startswith("NUMBA_")]:
+        del os.environ[name]  # code with bounds checks, say, is not what executors need
     os.environ |= {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": ""}
 
 

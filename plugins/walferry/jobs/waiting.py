@@ -17,10 +17,10 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
 from walferry.base.errors import WalferryError
 from walferry.base.jobs import Job, JobOutcome
@@ -28,7 +28,7 @@ from walferry.base.periodic import every
 from walferry.base.records import Record
 from walferry.base.texts import one_line
 from walferry.base.zk.client import read, retried
-from walferry.base.zk.errors import ConnectError
+from walferry.base.zk.errors import ConnectError, known
 from walferry.base.zk.records import decode_or_none, encode
 from walferry.jobs.session_settings import DRIVERS_ELSEWHERE
 from walferry.replication.source.cluster import SourceCluster
@@ -66,6 +66,7 @@ class JobReport(Record):
     failed: bool = False
     lines: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+    waited: float = 0.0  # for how many seconds the task had waited when it made this znode
 
 
 class Waiting:
@@ -75,6 +76,8 @@ class Waiting:
         self.name = secrets.token_hex(16)
         self._zk = session.zk
         self._path = session.own.waiting(self.name)
+        self._since = time.monotonic()
+        self._seen = JobReport()
 
     @property
     def settings(self) -> dict[str, str]:
@@ -83,17 +86,21 @@ class Waiting:
 
     def report(self) -> JobOutcome | None:
         """Return the outcome that the driver has left; None if it has left none. Raises ConnectError."""
-        znode = read(self._zk, self._path)
-        found = decode_or_none(JobReport, znode.value) if znode is not None else None
-        if found is None or not found.ended:
+        self.keep()
+        found = self._seen
+        if not found.ended:
             return None
         return JobOutcome(lines=_bounded(found.lines), errors=_bounded(found.errors), failed=found.failed)
 
     def keep(self) -> None:
-        """Make the znode unless it is there: a session that has ended takes it away. Raises ConnectError."""
-        if read(self._zk, self._path) is None:
-            with suppress(NodeExistsError):
-                retried(self._zk, self._zk.create, self._path, ephemeral=True, makepath=True)
+        """Note what the driver has left, or make the znode again: a session that has ended takes it away. Raises ConnectError."""
+        znode = read(self._zk, self._path)
+        if znode is not None:
+            self._seen = (decode_or_none(JobReport, znode.value) if znode.value else None) or self._seen
+            return
+        last = replace(self._seen, waited=time.monotonic() - self._since)
+        with suppress(NodeExistsError):
+            retried(self._zk, self._zk.create, self._path, encode(last), ephemeral=True, makepath=True)
 
 
 @contextmanager
@@ -125,14 +132,14 @@ class Awaited:
             if time.monotonic() - self._seen > GONE_SECONDS:
                 raise NotAwaited("the task that waited for this job is gone")
             time.sleep(LOOK_SECONDS)
-        found = decode_or_none(JobReport, znode.value) if znode.value else None
-        if found is not None and found.ended:
+        found = (decode_or_none(JobReport, znode.value) if znode.value else None) or JobReport()
+        if found.ended:
             raise NotAwaited("an earlier driver has brought this job to its end")
         try:
-            stat = retried(self._zk, self._zk.set, self._path, encode(JobReport()))
-        except NoNodeError:
+            stat = retried(self._zk, self._zk.set, self._path, encode(found), znode.stat.version)
+        except (NoNodeError, BadVersionError):
             return self._begin()
-        return max(0.0, float(stat.mtime - stat.ctime) / 1000)
+        return found.waited + max(0.0, float(stat.mtime - stat.ctime) / 1000)
 
     def leave(self, outcome: JobOutcome) -> None:
         """Leave the outcome for the task. If that fails, the task only learns from Spark whether the job has failed."""
@@ -146,7 +153,8 @@ class Awaited:
         """Call `gone` if the task has been gone for a while. While ZooKeeper is away, nothing is known about the task."""
         try:
             there = read(self._zk, self._path) is not None
-        except ConnectError:
+        except (WalferryError, KazooException) as error:
+            log.warning("whether the task is still there is not known: %s", known(error))
             there = True
         now = time.monotonic()
         if there:
@@ -180,8 +188,8 @@ def end_process() -> None:
 def _try(call: Callable[[], None]) -> None:
     try:
         call()
-    except ConnectError as error:
-        log.info("whether the job's driver sees this task is not known: %s", error)
+    except (WalferryError, KazooException) as error:
+        log.info("whether the job's driver sees this task is not known: %s", known(error))
 
 
 def _bounded(lines: Sequence[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from walferry.base.jobs import plain
 
 VALUES = st.recursive(
-    st.one_of(st.none(), st.integers(), st.text(), st.text("{}\"'\\`$!/ \nu005c")),
+    st.one_of(st.none(), st.integers(), st.text(), st.text("{}\"'\\`$!<>/ \nu005c")),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text('a{}"\\$'), inner, max_size=3)),
 )
 
@@ -23,7 +23,7 @@ def test_plain_json_has_the_same_values_and_nothing_that_yarn_or_a_shell_changes
     text = plain(json.dumps(values))
     assert json.loads(text) == values
     assert text.isascii()
-    for changed in ("{{", "}}", "`", "$", "'", "!", r"\\", '\\"'):
+    for changed in ("{{", "}}", "`", "$", "'", "!", "<", ">", r"\\", '\\"'):
         assert changed not in text
 
 

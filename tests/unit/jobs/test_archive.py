@@ -49,6 +49,7 @@ def test_the_code_of_kernels_for_this_python_travels_and_is_in_the_name(package:
     ours = f"scan.scan_into_0123-9.py{sys.version_info[0]}{sys.version_info[1]}"
     for name in (f"{ours}.nbi", f"{ours}.1.nbc", f"{ours}.nbi.tmp.0123", "scan.scan_into_0123-9.py27.nbi"):
         (folder / name).write_bytes(b"code")
+    (folder / f"{ours}.2.nbc").symlink_to("gone")  # as one that is deleted while the archive is made
     archive = build_archive(tmp_path / "a", package)
     assert archive.name != before.name
     inside = {Path(name).name for name in zipfile.ZipFile(archive).namelist() if "x86-64-v3" in name}

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from importlib.metadata import PackagePath, PathDistribution
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -60,6 +61,21 @@ def test_what_the_library_needs_is_found_with_what_that_needs_but_not_airflow_no
 def test_a_package_that_is_missing_is_named_with_what_needs_it() -> None:
     with pytest.raises(NotPacked, match="no-such-package, which walferry needs, is not installed"):
         needed([Requirement("no_such.package")])
+
+
+def test_a_package_brings_nothing_from_outside_of_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/ours.py").write_text("")
+    files = [PackagePath(name) for name in ("ours.py", "x/../../secret", "../secret", str(tmp_path / "secret"))]
+    for file in files:
+        file.dist = PathDistribution(tmp_path / "site/hostile.dist-info")
+    hostile = SimpleNamespace(name="hostile", version="1", files=files)
+    monkeypatch.setattr(environment, "needed", lambda requirements: [hostile])
+    pack(tmp_path / "env.tar.gz", HERE)
+    with tarfile.open(tmp_path / "env.tar.gz") as archive:
+        names = {name.rpartition("/")[2] for name in archive.getnames() if "site-packages" in name}
+    assert names == {"ours.py"}
 
 
 def test_a_failure_leaves_the_old_archive_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

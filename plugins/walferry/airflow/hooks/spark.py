@@ -29,6 +29,9 @@ TERMINATION_SECONDS = 3.0  # Airflow kills a task 5 s after asking it to end
 QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
 # A local job is one process for one batch. It does not listen on the network and looks for no port.
 LOCAL = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Otherwise spark-submit would end, and the task with it, once a cluster has taken a job whose driver it runs.
+AWAITED = {"spark.yarn.submit.waitAppCompletion": "true", "spark.kubernetes.submission.waitAppCompletion": "true"}
+MAX_COMMAND_BYTES = 96 << 10  # a shell gets the whole command as one argument, for which Linux allows 128 KiB
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1
 
@@ -48,7 +51,7 @@ class WalferrySubmitHook(SparkSubmitHook):
                 "Install it where the task runs"
             ) from error
         local = self._connection["master"].startswith("local")
-        self._conf = {**QUIET, **(LOCAL if local else {}), **kerberos_settings(os.environ), **conf}
+        self._conf = {**QUIET, **(LOCAL if local else {}), **kerberos_settings(os.environ), **conf, **AWAITED}
         self._env_vars = {**self._environment(local), **(self._env_vars or {})}
         self.application = Application()  # once YARN has it
 
@@ -75,6 +78,12 @@ class WalferrySubmitHook(SparkSubmitHook):
         if why := unreachable(_standalone_masters(self._connection["master"])):
             advice = f"Correct host and port of the connection {self._conn_id}, or start the master"
             raise AirflowException(f"Spark's master cannot be reached: {why}. {advice}")
+        size = sum(len(part) for part in self._application_args or ())
+        if self._runs_on_yarn and self._connection["deploy_mode"] == "cluster" and size > MAX_COMMAND_BYTES:
+            raise AirflowException(
+                f"the job has {size} bytes, and YARN starts a driver by one command of at most {MAX_COMMAND_BYTES}. Leave "
+                f"cluster mode out of the connection {self._conn_id}: then the driver runs here"
+            )
         environment = {**os.environ, **self._home()}  # the provider replaces it if it has variables of its own
         return super().submit(application, preexec_fn=_end_with_parent, env=environment, **kwargs)
 
@@ -113,9 +122,13 @@ class WalferrySubmitHook(SparkSubmitHook):
     def _noted(self, lines: Iterator[Any]) -> Iterator[Any]:
         """Note the application that the first lines name: a job begins later, and its lines may have a cluster's words."""
         for line in lines:
-            if not self.application.id and (found := application_in(line.rstrip())) is not None:
+            if self._runs_on_yarn and not self.application.id and (found := application_in(line.rstrip())) is not None:
                 self.application = found
             yield line
+
+    @property
+    def _runs_on_yarn(self) -> bool:
+        return str(self._connection["master"]).startswith("yarn")
 
     def _home(self) -> dict[str, str]:
         """Return where pip's spark-submit finds Spark. By itself it would ask any `python3` of the PATH."""

@@ -117,6 +117,8 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
                 raise AirflowException("the task was killed, and its Spark job with it") from error
             if here is not None and (outcome := here.report()) is not None:
                 _tell(outcome, self.name, hook.application.logs)
+                self.log.warning("Spark counts the job as failed, but its driver has brought it to its end")
+                return
             why = failure(hook.last_lines, hook.status) or str(error)
             raise AirflowException(f"{why}{hook.application.logs}") from error
         if here is not None and (outcome := here.report()) is not None:

@@ -20,8 +20,10 @@ this name, because numba notices changes in the kernel's own module only, and no
 from __future__ import annotations
 
 import functools
+import glob
 import hashlib
 import inspect
+import logging
 import platform
 import re
 import sys
@@ -31,6 +33,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
+import numba
 from llvmlite import binding
 from numba import njit
 from numba.core import config
@@ -43,6 +46,8 @@ LEVELS: Mapping[str, tuple[str, ...]] = {  # the best one first, with what the l
     "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
     "x86-64-v2": ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
 }
+
+log = logging.getLogger(__name__)
 
 _IMPORT = re.compile(rb"^from (walferry[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)  # at a module's top level
 
@@ -61,7 +66,7 @@ def levels() -> list[str]:
 
 
 def unmanaged(kernel: Kernel) -> Kernel:
-    """Compile `kernel` to machine code for the types of its annotations, once it is called. Other arguments raise TypeError."""
+    """Compile `kernel` to machine code for the types of its annotations, once it is called. Other arrays raise TypeError."""
     kernel.__qualname__ += f"_{_digest(kernel.__module__)}"
     dispatcher: Any = njit(nogil=True, _nrt=False)(kernel)
     lock = threading.Lock()
@@ -95,10 +100,13 @@ def prebuild(kernel: Callable[..., Any]) -> str:
 
     The code is for NUMBA_CPU_NAME.
     """
-    function, level = inspect.unwrap(kernel), str(config.CPU_NAME)
-    (PREBUILT / level).mkdir(parents=True, exist_ok=True)
-    cache = _prebuilt(level)(function)
+    function = inspect.unwrap(kernel)
+    cache = _prebuilt(str(config.CPU_NAME))(function)
+    folder = Path(cache.cache_path)
+    folder.mkdir(parents=True, exist_ok=True)
     _loaded(njit(nogil=True, _nrt=False)(function), cache)
+    for path in folder.glob(f"{glob.escape(cache.files)}.*"):
+        path.chmod(0o644)  # for others than the one who has installed the library
     return str(cache.files)
 
 
@@ -118,7 +126,8 @@ def _prebuilt(level: str) -> type[FunctionCache]:
 
     class Locator(InTreeCacheLocator):
         def get_cache_path(self) -> str:
-            return str(PREBUILT / level)
+            # numba writes an index before its data. So another numba must not have data of the same name.
+            return str(PREBUILT / f"{level}-numba-{numba.__version__}")
 
         def get_source_stamp(self) -> str:
             return ""  # the digest in a kernel's name says for which sources it is
@@ -136,6 +145,18 @@ def _prebuilt(level: str) -> type[FunctionCache]:
             """Name the platform instead of the processor: the folder says for which processors the code is."""
             signature, (platform, *_), code = super()._index_key(signature, codegen)
             return signature, platform, code
+
+        def load_overload(self, signature: Any, target_context: Any) -> Any:
+            """Take code that cannot be read for code that is not there."""
+            try:
+                return super().load_overload(signature, target_context)
+            except Exception as error:  # unpickling may raise anything
+                log.warning("compiled code in %s cannot be used, so it is compiled again: %r", self.cache_path, error)
+                return None
+
+        def save_overload(self, signature: Any, data: Any) -> None:
+            self.flush()  # an index that cannot be read
+            super().save_overload(signature, data)
 
         @property
         def files(self) -> str:

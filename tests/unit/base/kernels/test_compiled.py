@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 from numba.core.dispatcher import Dispatcher
 
@@ -89,6 +90,7 @@ def test_compiled_code_travels_with_the_library_and_fits_its_sources_and_process
     library = Library(tmp_path)
     files = library.prebuild(levels()[0])
     assert sorted(path.name.partition(".py")[0] for path in library.prebuilt.rglob("*.nb?")) == [files] * 2
+    assert {path.parent.name for path in library.prebuilt.rglob("*.nb?")} == {f"{levels()[0]}-numba-{numba.__version__}"}
     library.folder = library.folder.rename(tmp_path / "elsewhere")  # as an executor unpacks it
     for path in library.folder.rglob("prebuilt/*/*"):
         path.chmod(stat.S_IRUSR)
@@ -100,6 +102,19 @@ def test_compiled_code_travels_with_the_library_and_fits_its_sources_and_process
     library.change()
     assert library.run() == "1 compiled"
     assert library.run() == "1 found"  # from numba's cache
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_compiled_code_that_cannot_be_read_is_made_again(tmp_path: Path, kind: str) -> None:
+    library = Library(tmp_path)
+    library.prebuild(levels()[0])
+    (broken,) = library.prebuilt.rglob(f"*.{kind}")
+    broken.write_bytes(b"")
+    assert library.run() == "1 compiled"
+    library.prebuild(levels()[0])
+    shutil.rmtree(library.cache)
+    assert library.run() == "1 found"
 
 
 @pytest.mark.slow
