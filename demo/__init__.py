@@ -17,3 +17,11 @@ write.py                 writes some rows to the source
 compare.py               compares both sides now
 run.py                   runs a command, such as `walferry status`, on the demo's clusters and Airflow
 """
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# `make demo` and the scripts run from a checkout, where the library is not installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "plugins"))
