@@ -1,5 +1,5 @@
 #!/bin/bash
-# Begins an executor of Spark in a pod: kubernetes/spark-executor.yaml. Spark's own image has a script for that; like that script, this
+# Begins an executor of Spark in a pod: kubernetes/spark-on-kubernetes.yaml. Spark's own image has a script for that; like that script, this
 # one finds in the environment what Spark's driver says.
 set -euo pipefail
 

@@ -68,7 +68,6 @@ def levels() -> list[str]:
 def unmanaged(kernel: Kernel) -> Kernel:
     """Compile `kernel` to machine code for the types of its annotations, once it is called. Other arrays raise TypeError."""
     kernel.__qualname__ += f"_{_digest(kernel.__module__)}"
-    dispatcher: Any = njit(nogil=True, _nrt=False)(kernel)
     lock = threading.Lock()
     run: Callable[..., Any] | None = None
 
@@ -78,7 +77,7 @@ def unmanaged(kernel: Kernel) -> Kernel:
         if run is None:
             with lock:
                 if run is None:
-                    run = _loaded(dispatcher, _Caches(kernel))
+                    run = _loaded(kernel, _Caches(kernel))
         return run(*arguments)
 
     return cast(Kernel, call)
@@ -104,18 +103,18 @@ def prebuild(kernel: Callable[..., Any]) -> str:
     cache = _prebuilt(str(config.CPU_NAME))(function)
     folder = Path(cache.cache_path)
     folder.mkdir(parents=True, exist_ok=True)
-    _loaded(njit(nogil=True, _nrt=False)(function), cache)
+    _loaded(function, cache)
     for path in folder.glob(f"{glob.escape(cache.files)}.*"):
         path.chmod(0o644)  # for others than the one who has installed the library
     return str(cache.files)
 
 
-def _loaded(dispatcher: Any, cache: Any) -> Any:
-    """Return the dispatcher with the one type that the kernel has, loaded from the cache, or compiled."""
-    function = dispatcher.py_func
-    types = inspect.get_annotations(function, eval_str=True)
+def _loaded(kernel: Callable[..., Any], cache: Any) -> Any:
+    """Return the kernel's code for the one type that it has, loaded from the cache, or compiled."""
+    dispatcher: Any = njit(nogil=True, _nrt=False)(kernel)
+    types = inspect.get_annotations(kernel, eval_str=True)
     dispatcher._cache = cache
-    dispatcher.compile(tuple([numba_type(types[name]) for name in inspect.signature(function).parameters]))
+    dispatcher.compile(tuple([numba_type(types[name]) for name in inspect.signature(kernel).parameters]))
     dispatcher.disable_compile()
     return dispatcher
 
