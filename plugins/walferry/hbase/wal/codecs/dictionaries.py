@@ -180,18 +180,9 @@ def field_end(buf: Bytes, pos: int, end: int) -> int:
 
 @inlined
 def expand_field(
-    lists: OutIntTable,
-    nodes: OutIntTable,
-    arena: OutBytes,
-    used: OutInts,
-    d: int,
-    buf: Bytes,
-    pos: int,
-    end: int,
-    out: OutBytes,
-    at: int,
-    most: int,
-) -> tuple[int, int]:
+    lists: OutIntTable, nodes: OutIntTable, arena: OutBytes, used: OutInts, d: int, buf: Bytes, pos: int, end: int,
+    out: OutBytes, at: int, most: int,
+) -> tuple[int, int]:  # fmt: skip
     """Copy the bytes that the field at `pos` stands for, at most `most`, to `out[at:]`. Returns (position after it, length).
 
     The caller has checked that the field is whole (`field_end`), and that `out` and `arena` have room. The position is NO_ENTRY

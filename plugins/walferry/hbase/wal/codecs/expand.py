@@ -47,17 +47,9 @@ def _stopped(state: OutInts, at: int, need: int, status: int) -> int:
 
 @inlined
 def _begin_entry(
-    buf: Bytes,
-    end: int,
-    base: int,
-    lists: OutIntTable,
-    nodes: OutIntTable,
-    arena: OutBytes,
-    used: OutInts,
-    out: OutBytes,
-    entries: Ints,
-    state: OutInts,
-) -> int:
+    buf: Bytes, end: int, base: int, lists: OutIntTable, nodes: OutIntTable, arena: OutBytes, used: OutInts, out: OutBytes,
+    entries: Ints, state: OutInts,
+) -> int:  # fmt: skip
     """Expand an entry's WALKey. Returns 0, a NEED_… or a Problem."""
     pos, at = state[PassState.POS], state[PassState.OUT]
     if pos >= end:

@@ -97,17 +97,9 @@ def check_key(lists: IntTable, nodes: IntTable, buf: Bytes, row: int, end: int, 
 
 @inlined
 def _expand_cell_key(
-    lists: OutIntTable,
-    nodes: OutIntTable,
-    arena: OutBytes,
-    used: OutInts,
-    buf: Bytes,
-    pos: int,
-    end: int,
-    key_len: int,
-    out: OutBytes,
-    at: int,
-) -> tuple[int, int, int]:
+    lists: OutIntTable, nodes: OutIntTable, arena: OutBytes, used: OutInts, buf: Bytes, pos: int, end: int, key_len: int,
+    out: OutBytes, at: int,
+) -> tuple[int, int, int]:  # fmt: skip
     """Write the cell's key to `out[at:]`. Returns (position after its fields, position after it in out, 0 or a Problem)."""
     left = key_len - MIN_KEY
     after, row_len = expand_field(lists, nodes, arena, used, Dictionary.ROW, buf, pos, end, out, at + 2, min(left, MAX_ROW))
@@ -131,17 +123,9 @@ def _expand_cell_key(
 
 @inlined
 def _expand_tags(
-    lists: OutIntTable,
-    nodes: OutIntTable,
-    arena: OutBytes,
-    used: OutInts,
-    buf: Bytes,
-    pos: int,
-    end: int,
-    out: OutBytes,
-    at: int,
-    stop: int,
-) -> tuple[int, int]:
+    lists: OutIntTable, nodes: OutIntTable, arena: OutBytes, used: OutInts, buf: Bytes, pos: int, end: int, out: OutBytes,
+    at: int, stop: int,
+) -> tuple[int, int]:  # fmt: skip
     """Write compressed tags to `out[at:stop]`. Returns (position after them, 0), or (position, Problem or NEED_INPUT)."""
     while at < stop:
         whole = field_end(buf, pos, end)

@@ -102,17 +102,9 @@ def key_room(lists: IntTable, nodes: IntTable, buf: Bytes, pos: int, end: int) -
 
 @inlined
 def _put_bytes(
-    lists: OutIntTable,
-    nodes: OutIntTable,
-    arena: OutBytes,
-    used: OutInts,
-    d: int,
-    buf: Bytes,
-    pos: int,
-    end: int,
-    out: OutBytes,
-    at: int,
-) -> int:
+    lists: OutIntTable, nodes: OutIntTable, arena: OutBytes, used: OutInts, d: int, buf: Bytes, pos: int, end: int,
+    out: OutBytes, at: int,
+) -> int:  # fmt: skip
     """Write the bytes that the field `buf[pos:end]` stands for, after their length.
 
     Returns the position after them, or NO_ENTRY.
@@ -127,17 +119,9 @@ def _put_bytes(
 
 @inlined
 def _put_message(
-    lists: OutIntTable,
-    nodes: OutIntTable,
-    arena: OutBytes,
-    used: OutInts,
-    field: int,
-    buf: Bytes,
-    pos: int,
-    end: int,
-    out: OutBytes,
-    at: int,
-) -> int:
+    lists: OutIntTable, nodes: OutIntTable, arena: OutBytes, used: OutInts, field: int, buf: Bytes, pos: int, end: int,
+    out: OutBytes, at: int,
+) -> int:  # fmt: skip
     """Write the length and the bytes of the scope or attribute `buf[pos:end]`, expanded.
 
     Returns the position after, or NO_ENTRY.
@@ -169,17 +153,9 @@ def _field_room(lists: IntTable, nodes: IntTable, buf: Bytes, field: int, pos: i
 
 @inlined
 def expand_key(
-    lists: OutIntTable,
-    nodes: OutIntTable,
-    arena: OutBytes,
-    used: OutInts,
-    buf: Bytes,
-    pos: int,
-    end: int,
-    out: OutBytes,
-    at: int,
-    bounded: bool,
-) -> tuple[int, int]:
+    lists: OutIntTable, nodes: OutIntTable, arena: OutBytes, used: OutInts, buf: Bytes, pos: int, end: int, out: OutBytes,
+    at: int, bounded: bool,
+) -> tuple[int, int]:  # fmt: skip
     """Write the expanded WALKey to `out[at:]`. Returns (position after it, its number of cells), or (NO_ENTRY, 0).
 
     `key_room` has found the key well-formed. If `bounded`, `out` may have room only for MAX_KEY_BYTES and a frame, and a longer
