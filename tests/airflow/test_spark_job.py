@@ -13,6 +13,7 @@ from walferry.airflow.operators import spark_job
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.operators.spark_job import SparkJobOperator
 from walferry.base.jobs import JobOutcome
+from walferry.jobs import waiting
 
 from .connect_stubs import RUN, Cluster, cluster
 from .test_spark import _script
@@ -51,7 +52,7 @@ class _Waiting:
 
 
 def _on_yarn(monkeypatch, outcome=None):
-    monkeypatch.setattr(spark_job, "waiting", lambda source: nullcontext(_Waiting(outcome)))
+    monkeypatch.setattr(waiting, "waiting", lambda source: nullcontext(_Waiting(outcome)))
     return '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}'
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-FOLDERS = ("tests/unit/", "tests/zk/")
+PLACES = ("tests/unit/", "tests/zk/", "tests/airflow/test_dag_files.py")
 SHARED = ("standalone_pair",)  # fixtures of clusters that several files use
 
 
@@ -19,7 +19,7 @@ def is_quick(item: pytest.Item) -> bool:
     if (marker := item.get_closest_marker("capability")) and not is_taken_over(item):
         cases = marker.kwargs.get("cases", ())
         return not cases or item.nodeid.endswith(tuple(f"[{case}]" for case in cases))
-    return item.nodeid.startswith(FOLDERS) and not item.get_closest_marker("slow")
+    return item.nodeid.startswith(PLACES) and not item.get_closest_marker("slow")
 
 
 def is_taken_over(item: pytest.Item) -> bool:

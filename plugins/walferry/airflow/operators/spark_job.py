@@ -24,11 +24,11 @@ from walferry.base.jobs import MAX_LINE_CHARS, BackendFailed, JobOutcome, argume
 from walferry.base.texts import one_line
 from walferry.jobs.archive import build_archive
 from walferry.jobs.archive_entry import cache_folder
-from walferry.jobs.waiting import AwaitedJob, Waiting, waiting
 from walferry.replication.source.cluster import SourceCluster
 
 if TYPE_CHECKING:
     from walferry.jobs.connect.connect_job import ConnectJob
+    from walferry.jobs.waiting import AwaitedJob, Waiting
 
 BESIDE_PLUGINS = Path(__file__).resolve().parents[4] / "spark_jobs"
 SPARK_JOBS = BESIDE_PLUGINS if BESIDE_PLUGINS.is_dir() else Path(sys.prefix) / "share" / "walferry" / "spark_jobs"
@@ -95,6 +95,8 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
 
     def submit(self, context: Context, job: AwaitedJob) -> None:
         """Build the library's archive, submit the job and wait for it. Raises AirflowException if it fails."""
+        from walferry.jobs.waiting import waiting
+
         self.name, self.ran_through = job.title, self._conn_id
         self.application = str(Path(option("spark_jobs") or SPARK_JOBS) / SCRIPT)
         self.py_files = str(build_archive(cache_folder() / "archives"))
