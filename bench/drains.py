@@ -9,7 +9,7 @@ none starts cold.
  start      what its task or process takes besides: JVM, Python workers, library, looking for the peer cluster, the end
  whole      both: everything from the start of the task or process to its end
  own        CPU of the processes that ship: the source's RegionServers, Walferry's Python workers; of `hfiles` and
-            WALPlayer, where Spark's and MapReduce's shuffles are part of it, as `job`
+            WALPlayer as `job`
  job        CPU of everything that runs for this alone, from its start to its end: task, driver, workers; none for HBase
  peer       CPU of the peer cluster's RegionServers until the end. Compactions that follow later are not in it
  HDFS       CPU of the one HDFS, on which both clusters lie

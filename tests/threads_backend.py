@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from walferry.base.jobs import BackendFailed, Shuffle
 from walferry.base.records import Record
 
 R = TypeVar("R", bound=Record)
@@ -21,7 +20,6 @@ def side_by_side(function: Callable[[Any], Any], items: Sequence[Any]) -> list[A
 class Threads:
     """The backend. `order` calls a function for each item."""
 
-    shuffles = False
     cores = most_tasks = 4
     least_bytes = 0
 
@@ -32,6 +30,3 @@ class Threads:
         self, function: Callable[[Any], R], items: Sequence[Any], result: type[R], lost: Callable[[Any, str], R] | None = None
     ) -> list[R]:
         return [result.from_json(found.to_json()) for found in self._order(function, items)]
-
-    def shuffle(self, work: Shuffle) -> list[str]:
-        raise BackendFailed("threads have no shuffle")

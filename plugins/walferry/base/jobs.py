@@ -7,16 +7,13 @@ side, and reports the outcome. It may be killed at any time, and run again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar
+from typing import ClassVar, Protocol, Self, TypeVar
 
 from walferry.base.errors import WalferryError
 from walferry.base.records import Record
 from walferry.base.texts import one_line
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
@@ -24,34 +21,10 @@ R = TypeVar("R", bound=Record)
 MAX_SHOWN_CHARS = 300
 
 Tell = Callable[[str], None]
-Map = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
-"""A function for Spark's mapInArrow."""
-Stages = Sequence[tuple[int, int]]
-"""The ended tasks and all tasks of each stage, in the order in which the stages run."""
 
 
 class BackendFailed(WalferryError):
     """A backend cannot run a job to its end now. Another backend may."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shuffle:
-    """Two functions with a shuffle of rows between them.
-
-    `first` makes a function that gets rows with the numbers of items, and yields rows of `columns` (name → int or binary). The
-    column `partition` says which of the `partitions` gets the row. `second` makes a function that gets the rows of a partition,
-    and yields rows of one text column, `answer`, `most_answers` in all at most.
-    """
-
-    items: int
-    first: Callable[[], Map]
-    columns: Mapping[str, str]
-    partition: str
-    partitions: int
-    second: Callable[[], Map]
-    answer: str
-    most_answers: int
-    progress: Callable[[Stages], None]  # is called with the progress
 
 
 class Backend(Protocol):
@@ -63,15 +36,11 @@ class Backend(Protocol):
 
     @property
     def most_tasks(self) -> int:
-        """The largest number of tasks in a stage."""
+        """The largest number of tasks of a call of `run`."""
 
     @property
     def least_bytes(self) -> int:
         """The amount of data that is worth another task."""
-
-    @property
-    def shuffles(self) -> bool:
-        """Whether the backend has a shuffle."""
 
     def run(
         self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None
@@ -81,9 +50,6 @@ class Backend(Protocol):
         `function` is a function of the library, or a partial of one, and travels by its name. If the death of a process ends only
         its own item, `lost` makes a result of the item and the reason. Raises BackendFailed.
         """
-
-    def shuffle(self, work: Shuffle) -> list[str]:
-        """Run two functions with a shuffle between them. Returns the answers of the second function. Raises BackendFailed."""
 
 
 def check_answers(what: str, asked: Iterable[str], answered: Iterable[str]) -> None:

@@ -11,14 +11,14 @@ import click
 
 from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.names import without_default_namespace
-from walferry.replication.peers.settings import REQUEST_SINKS
+from walferry.replication.peers.settings import SinkKind
 
 MAX_SECONDS = 1e6
 MAX_PORT = 65535
 MAX_DEADLINE_SECONDS = 7 * 86400
 MAX_WORKERS = 64
 BROKEN_WALS = ("stop", "whole-entries", "quarantine")  # walferry.hbase.files.quarantine.BrokenWals
-SINKS = tuple(map(str, REQUEST_SINKS))
+SINKS = tuple(map(str, SinkKind))
 F = TypeVar("F", bound=Callable[..., Any])
 
 

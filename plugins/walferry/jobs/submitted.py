@@ -14,11 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walferry.base.errors import WalferryError
-from walferry.base.jobs import MAX_LINE_CHARS, JobOutcome, Shuffle
-from walferry.base.periodic import every
+from walferry.base.jobs import MAX_LINE_CHARS, JobOutcome
 from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
-from walferry.jobs.session_settings import CLUSTER_BYTES, MACHINE_BYTES, SHUFFLE_SETTINGS
+from walferry.jobs.session_settings import CLUSTER_BYTES, MACHINE_BYTES
 from walferry.jobs.waiting import AwaitedJob, awaited, end_process, name_in
 
 if TYPE_CHECKING:
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
-LOOK_SECONDS = 1.0
-MOST_TASKS = 5_000  # per stage: Spark keeps a place for each pair of a reading and a loading task
+MOST_TASKS = 5_000  # of a call of `run`
 TRACKED = "AmIpFilter.param.PROXY_URI_BASES"  # ends the setting with the application's address at each ResourceManager of YARN
 LATER_CORES = 16  # cores that may join a cluster once there is work for them
 
@@ -85,7 +83,6 @@ def tell(text: str) -> None:
 class Submitted:
     """Spark in this process. It begins to start at once."""
 
-    shuffles = True
     most_tasks = MOST_TASKS
 
     def __init__(self, title: str) -> None:
@@ -126,23 +123,6 @@ class Submitted:
         done = self._context.parallelize(dealt, tasks).map(partial(_numbered, function)).collect()
         return [found for _, found in sorted(done, key=lambda pair: pair[0])]
 
-    def shuffle(self, work: Shuffle) -> list[str]:
-        """Run two functions with a shuffle between them. Raises Spark's error if a task fails again and again."""
-        from pyspark.sql import SparkSession
-
-        context = self._context
-        spark = SparkSession.builder.getOrCreate()
-        for name, value in SHUFFLE_SETTINGS.items():
-            spark.conf.set(name, value)
-        rows = (
-            spark.range(0, work.items, 1, min(work.items, MOST_TASKS))
-            .mapInArrow(work.first(), ", ".join(f"{name} {kind}" for name, kind in work.columns.items()))
-            .repartitionById(work.partitions, work.partition)
-            .mapInArrow(work.second(), f"{work.answer} string")
-        )
-        with every(LOOK_SECONDS, lambda: _look(context, work)):
-            return [row[work.answer] for row in rows.collect()]
-
     @property
     def _context(self) -> SparkContext:
         return self._starting.result()
@@ -157,8 +137,6 @@ def _start(title: str) -> SparkContext:
 
     # A speculative copy of a task would only wait for the lease of the first copy, or load the same files again.
     conf = SparkConf().setAppName(title).set("spark.speculation", "false")
-    # Walferry compresses rows itself where that pays off (walferry.shipping.bulkload.rows).
-    conf.setIfMissing("spark.shuffle.compress", "false")
     context = SparkContext(conf=conf)
     context.setLogLevel("WARN")
     _show_application(context)
@@ -174,11 +152,3 @@ def _show_application(context: SparkContext) -> None:
 
 def _numbered(function: Callable[[Any], R], item: tuple[int, Any]) -> tuple[int, R]:
     return item[0], function(item[1])
-
-
-def _look(context: SparkContext, work: Shuffle) -> None:
-    """Report how many tasks have ended."""
-    tracker = context.statusTracker()
-    jobs = [job for number in tracker.getActiveJobsIds() if (job := tracker.getJobInfo(number)) is not None]
-    stages = [tracker.getStageInfo(stage) for job in jobs for stage in sorted(job.stageIds)]
-    work.progress([(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage is not None])

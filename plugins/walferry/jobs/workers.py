@@ -18,7 +18,7 @@ from multiprocessing import connection as pipes
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
-from walferry.base.jobs import BackendFailed, Shuffle
+from walferry.base.jobs import BackendFailed
 from walferry.base.records import Record
 
 T = TypeVar("T")
@@ -63,10 +63,9 @@ def run_all(function: Callable[[T], R], things: Sequence[T], workers: int) -> It
 
 @dataclass(frozen=True)
 class LocalProcesses:
-    """A backend for jobs: `cores` processes of this machine at a time. It has no shuffle."""
+    """A backend for jobs: `cores` processes of this machine at a time."""
 
     cores: int
-    shuffles: bool = False
     least_bytes: int = 0
 
     @property
@@ -87,10 +86,6 @@ class LocalProcesses:
             else:
                 raise done
         return [found[number] for number in range(len(items))]
-
-    def shuffle(self, work: Shuffle) -> list[str]:
-        """Refuse, because the data to shuffle may be larger than this machine. Raises BackendFailed."""
-        raise BackendFailed("making files of a backlog needs Spark")
 
 
 def _numbered(function: Callable[[Any], R], item: tuple[int, Any]) -> R:

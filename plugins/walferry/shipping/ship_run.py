@@ -157,9 +157,6 @@ def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -
     if jobs[0].serial_tables is not None:
         say(f"peer {run.peer_id}: it is serial, and files have no order, so its edits go by {settings.requests}")
         return Left((), jobs)
-    if not on.shuffles:
-        say(f"peer {run.peer_id}: making files of a backlog needs Spark, so its edits go by {settings.requests}")
-        return Left((), jobs)
     if settings.least_bytes and (size := _bytes_queued(run, jobs)) < settings.least_bytes:
         say(f"nothing is loaded as files: {size:,} bytes of WALs are fewer than {settings.least_bytes:,}")
         return Left((), jobs)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import cast
 
 import pytest
@@ -17,7 +18,7 @@ from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping import ship_run
-from walferry.shipping.group_job import GroupJob
+from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.ship_run import ShipRun, nothing_queued, outcome
 
 SOURCE = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
@@ -165,9 +166,18 @@ class Answering:
         return self.answers
 
 
-def test_without_a_shuffle_no_files_are_made() -> None:
+def test_a_backlog_is_loaded_as_files_from_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[Backend] = []
+
+    def load_backlog(jobs: list[GroupJob], on: Backend, **_: object) -> Left:
+        loaded.append(on)
+        return Left((GroupSummary(group="g"),), ())
+
+    driver = cast(ModuleType, SimpleNamespace(load_backlog=load_backlog))
+    monkeypatch.setitem(sys.modules, "walferry.shipping.bulkload.driver", driver)
     settings = PeerSettings(sink=SinkKind.HFILES)
     job = GroupJob(source=SOURCE, peer_id="2", group="g", run_id="r", holder="r", deadline=time.time() + 60, settings=settings)
     run, said = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60), list[str]()
-    assert ship_run.load_files(run, [job], LocalProcesses(1), said.append).jobs == [job]
-    assert said == ["peer 2: making files of a backlog needs Spark, so its edits go by direct"]
+    here = LocalProcesses(1)
+    assert ship_run.load_files(run, [job], here, said.append).jobs == ()
+    assert (loaded, said) == ([here], [])

@@ -8,16 +8,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from walferry.base.jobs import Job, JobOutcome, Shuffle, Tell
+from walferry.base.jobs import Job, JobOutcome, Tell
 from walferry.base.records import Record
 from walferry.base.texts import one_line
 from walferry.jobs.connect.errors import ConnectFailed, Interrupted
 from walferry.jobs.connect.execution import Execution, interrupt_tag
-from walferry.jobs.connect.plan import pickled_call, plan_of, shuffled_plan
+from walferry.jobs.connect.plan import pickled_call, plan_of
 from walferry.jobs.connect.server import Address, Server
 from walferry.jobs.connect.sessions import Session, open_session
-from walferry.jobs.connect.tasks import ANSWER, tasks_of, with_type
-from walferry.jobs.session_settings import MACHINE_BYTES, SHUFFLE_SETTINGS
+from walferry.jobs.connect.tasks import ANSWER, tasks_of
+from walferry.jobs.session_settings import MACHINE_BYTES
 
 MAX_SHOWN_CHARS = 500
 MAX_STREAM_BYTES = 8 << 20  # Spark sends 4 MB at a time
@@ -34,7 +34,6 @@ R = TypeVar("R", bound=Record)
 class ConnectJob:
     """One job on a server, and its backend. `archive` is the library; the folder `memory` remembers sessions."""
 
-    shuffles = True
     least_bytes = MACHINE_BYTES  # the server does not say whether its tasks share a machine
 
     def __init__(self, address: Address, archive: Path, memory: Path, job: Job) -> None:
@@ -74,30 +73,21 @@ class ConnectJob:
             return []
         tasks = min(len(items), self.most_tasks)
         plan = plan_of(tasks, tasks, _sendable(pickled_call(tasks_of, function, items, tasks)), ANSWER)
-        with closing(self._answers(Execution(self._begun, plan, self._tag), ANSWER, len(items))) as answers:
+        with closing(self._answers(Execution(self._begun, plan, self._tag), len(items))) as answers:
             return results_of(str(self.address), answers, len(items), result)
-
-    def shuffle(self, work: Shuffle) -> list[str]:
-        """Run two functions with a shuffle between them. Raises ConnectFailed, also if they are too large, and Interrupted."""
-        first = pickled_call(with_type, work.first, work.columns)
-        second = pickled_call(with_type, work.second, {work.answer: "string"})
-        _sendable(first + second)
-        self._begun.configure(SHUFFLE_SETTINGS)
-        execution = Execution(self._begun, shuffled_plan(work, self.most_tasks, first, second), self._tag, work.progress)
-        return list(self._answers(execution, work.answer, work.most_answers))
 
     @property
     def _begun(self) -> Session:
         assert self._session is not None, "the job is run by `run_job`"
         return self._session
 
-    def _answers(self, execution: Execution, column: str, most: int) -> Generator[str]:
-        """Run tasks, and yield their rows of one text column, at most `most`."""
+    def _answers(self, execution: Execution, most: int) -> Generator[str]:
+        """Run tasks, and yield their answers, at most `most`."""
         self._execution = execution
         if self._ended:
             raise Interrupted("the job was not begun, as its task was killed")
         with closing(execution.run()) as rows:  # closed while there is a connection
-            yield from texts(str(self.address), rows, column, most)
+            yield from texts(str(self.address), rows, ANSWER, most)
 
 
 def tag_of(job: Job) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from walferry.base.jobs import Map
 from walferry.base.records import Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Map = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 ANSWER = "answer"  # the column of the answers: an item's number, a blank, and its result as JSON
 
 
@@ -19,6 +19,7 @@ def tasks_of(function: Callable[[Any], Record], items: Sequence[Any], tasks: int
 
     Neighbouring items, such as items of one server, are likely to be slow together, so they go to different tasks.
     """
+    from pyspark.sql.types import StringType, StructField, StructType
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -28,12 +29,4 @@ def tasks_of(function: Callable[[Any], Record], items: Sequence[Any], tasks: int
                 for number in range(first, len(items), tasks):
                     yield pa.RecordBatch.from_pydict({ANSWER: [f"{number} {function(items[number]).to_json()}"]})
 
-    return with_type(lambda: run, {ANSWER: "string"})
-
-
-def with_type(made: Callable[[], Map], columns: Mapping[str, str]) -> tuple[Map, Any]:
-    """Return a function and the type of its rows, in the form that Spark Connect takes."""
-    from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
-
-    types = {"int": IntegerType(), "binary": BinaryType(), "string": StringType()}
-    return made(), StructType([StructField(name, types[kind]) for name, kind in columns.items()])
+    return run, StructType([StructField(ANSWER, StringType())])

@@ -5,26 +5,16 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from google.protobuf.descriptor import Descriptor
 
-from walferry.base.jobs import Shuffle
 from walferry.base.protos import spark_connect_pb2 as ours
-from walferry.jobs.connect.plan import pickled_call, plan_of, shuffled_plan
+from walferry.jobs.connect.plan import pickled_call, plan_of
 
 PLUGINS = str(Path(ours.__file__).parents[3])
-
-
-def shuffle_of(items: int, columns: Mapping[str, str], partition: str, partitions: int) -> Shuffle:
-    nothing: Any = None
-    return Shuffle(
-        items=items, first=nothing, columns=columns, partition=partition, partitions=partitions, second=nothing, answer="text",
-        most_answers=1, progress=nothing,
-    )  # fmt: skip
 
 
 def test_the_plan_is_the_one_that_pyspark_makes() -> None:
@@ -48,14 +38,6 @@ def test_the_plan_is_the_one_that_pyspark_makes() -> None:
 def test_a_job_takes_no_more_tasks_than_it_may(count: int, tasks: int, partitions: int) -> None:
     numbers = plan_of(count, tasks, b"pickle", "text").root.map_partitions.input.range
     assert (numbers.end, numbers.num_partitions) == (count, partitions)
-
-
-@pytest.mark.parametrize(("count", "tasks", "readers"), [(1, 8, 1), (100, 8, 8)])
-def test_a_job_with_a_shuffle_takes_no_more_tasks_either(count: int, tasks: int, readers: int) -> None:
-    work = shuffle_of(count, {"to": "int"}, "to", 5)
-    dealt = shuffled_plan(work, tasks, b"first", b"second").root.map_partitions.input
-    numbers = dealt.repartition_by_expression.input.map_partitions.input.range
-    assert (numbers.end, numbers.num_partitions, dealt.repartition_by_expression.num_partitions) == (count, readers, 5)
 
 
 def messages_of(file: Descriptor) -> Iterator[Descriptor]:
@@ -91,36 +73,3 @@ def test_the_client_imports_neither_pyspark_nor_what_only_workers_need() -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": PLUGINS}, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_the_plan_of_two_functions_with_a_shuffle_between_is_the_one_that_pyspark_makes() -> None:
-    from pyspark.sql.connect.column import Column
-    from pyspark.sql.connect.expressions import ColumnReference, DirectShufflePartitionID
-    from pyspark.sql.connect.plan import MapPartitions, Range, RepartitionByExpression
-    from pyspark.sql.connect.proto import Relation
-    from pyspark.sql.connect.udf import UserDefinedFunction
-    from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
-
-    def function(rows: StructType) -> UserDefinedFunction:
-        return UserDefinedFunction(lambda batches: batches, rows, name="walferry", evalType=207)  # type: ignore[arg-type]
-
-    columns = {"partition": "int", "data": "binary"}
-    read = function(StructType([StructField("partition", IntegerType()), StructField("data", BinaryType())]))
-    load = function(StructType([StructField("text", StringType())]))
-    rows = MapPartitions(Range(0, 5, 1, 5), read, ["id"], False, None)  # type: ignore[arg-type]
-    dealt = RepartitionByExpression(rows, 7, [Column(DirectShufflePartitionID(ColumnReference("partition")))])
-    theirs = MapPartitions(dealt, load, list(columns), False, None).plan(None)  # type: ignore[arg-type]
-    outer, shuffle = theirs.map_partitions, theirs.map_partitions.input
-    inner = shuffle.repartition_by_expression.input
-    commands = [relation.map_partitions.func.python_udf.command for relation in (inner, theirs)]
-    plan = shuffled_plan(shuffle_of(5, columns, "partition", 7), 8, *commands)
-    mine = Relation.FromString(plan.root.SerializeToString())
-    relations = [inner.map_partitions.input, inner, shuffle, theirs]
-    for number, relation in enumerate(relations):
-        relation.common.plan_id = number
-    # What PySpark says though it is the default.
-    partition = shuffle.repartition_by_expression.partition_exprs[0].direct_shuffle_partition_id.child
-    for attribute in (partition, *inner.map_partitions.func.arguments, *outer.func.arguments):
-        attribute.unresolved_attribute.ClearField("is_metadata_column")
-    outer.func.python_udf.output_type.struct.fields[0].data_type.string.ClearField("collation")
-    assert mine == theirs
