@@ -76,7 +76,7 @@ class SparkCluster:
 
     @property
     def local_folder(self) -> Path:
-        """The folder in which executors keep the data of shuffles."""
+        """The folder in which executors keep data on disk (`spark.local.dir`)."""
         return self.folder / "local"
 
     @property

@@ -36,7 +36,6 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.log.level": "INFO",  # the log shows when the server is ready
     "spark.python.daemon.module": "connect_daemon",
-    "spark.shuffle.compress": "false",  # rows worth compressing are compressed before (walferry.shipping.bulkload.rows)
     # A session that is used again next night must still exist: a new session leaves another daemon behind.
     "spark.connect.session.manager.defaultSessionTimeout": "7d",
     # With this, a job whose client was killed ends soon.

@@ -1,4 +1,4 @@
-"""Spark's settings for a load's shuffle, and for a job's environment. And the sizes from which another task pays off."""
+"""Spark's settings for a job's environment, and the sizes from which another task pays off."""
 
 from __future__ import annotations
 
@@ -7,12 +7,6 @@ from collections.abc import Mapping
 # Bytes that pay for another Python worker, which takes half a second of CPU to start: on a cluster, whose executors
 # have their own cores, and where tasks share a machine.
 CLUSTER_BYTES, MACHINE_BYTES = 1 << 20, 64 << 20
-SHUFFLE_SETTINGS = {
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),  # bytes to a Python worker at once: a row has some megabytes
-    "spark.sql.adaptive.enabled": "false",  # Spark knows nothing about the runs that could help it adapt
-    # Spark would hash each row to find tasks that yield other rows in a rerun. Our tasks count their runs.
-    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
-}
 KRB5_CONFIG = "KRB5_CONFIG"
 # Settings by which each kind of cluster learns the environment of drivers that it runs, and of executors.
 DRIVERS_ELSEWHERE = ("spark.yarn.appMasterEnv", "spark.kubernetes.driverEnv")

@@ -145,40 +145,6 @@ class InterruptResponse(_message.Message):
     interrupted_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, interrupted_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class KeyValue(_message.Message):
-    __slots__ = ("key", "value")
-    KEY_FIELD_NUMBER: _ClassVar[int]
-    VALUE_FIELD_NUMBER: _ClassVar[int]
-    key: str
-    value: str
-    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-
-class ConfigRequest(_message.Message):
-    __slots__ = ("session_id", "user_context", "operation")
-    class Operation(_message.Message):
-        __slots__ = ("set",)
-        SET_FIELD_NUMBER: _ClassVar[int]
-        set: ConfigRequest.Set
-        def __init__(self, set: _Optional[_Union[ConfigRequest.Set, _Mapping]] = ...) -> None: ...
-    class Set(_message.Message):
-        __slots__ = ("pairs",)
-        PAIRS_FIELD_NUMBER: _ClassVar[int]
-        pairs: _containers.RepeatedCompositeFieldContainer[KeyValue]
-        def __init__(self, pairs: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
-    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
-    USER_CONTEXT_FIELD_NUMBER: _ClassVar[int]
-    OPERATION_FIELD_NUMBER: _ClassVar[int]
-    session_id: str
-    user_context: UserContext
-    operation: ConfigRequest.Operation
-    def __init__(self, session_id: _Optional[str] = ..., user_context: _Optional[_Union[UserContext, _Mapping]] = ..., operation: _Optional[_Union[ConfigRequest.Operation, _Mapping]] = ...) -> None: ...
-
-class ConfigResponse(_message.Message):
-    __slots__ = ("session_id",)
-    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
-    session_id: str
-    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
-
 class AddArtifactsRequest(_message.Message):
     __slots__ = ("session_id", "user_context", "batch")
     class ArtifactChunk(_message.Message):
@@ -250,16 +216,14 @@ class ArtifactStatusesResponse(_message.Message):
     def __init__(self, statuses: _Optional[_Mapping[str, ArtifactStatusesResponse.ArtifactStatus]] = ...) -> None: ...
 
 class Relation(_message.Message):
-    __slots__ = ("common", "range", "repartition_by_expression", "map_partitions")
+    __slots__ = ("common", "range", "map_partitions")
     COMMON_FIELD_NUMBER: _ClassVar[int]
     RANGE_FIELD_NUMBER: _ClassVar[int]
-    REPARTITION_BY_EXPRESSION_FIELD_NUMBER: _ClassVar[int]
     MAP_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     common: RelationCommon
     range: Range
-    repartition_by_expression: RepartitionByExpression
     map_partitions: MapPartitions
-    def __init__(self, common: _Optional[_Union[RelationCommon, _Mapping]] = ..., range: _Optional[_Union[Range, _Mapping]] = ..., repartition_by_expression: _Optional[_Union[RepartitionByExpression, _Mapping]] = ..., map_partitions: _Optional[_Union[MapPartitions, _Mapping]] = ...) -> None: ...
+    def __init__(self, common: _Optional[_Union[RelationCommon, _Mapping]] = ..., range: _Optional[_Union[Range, _Mapping]] = ..., map_partitions: _Optional[_Union[MapPartitions, _Mapping]] = ...) -> None: ...
 
 class RelationCommon(_message.Message):
     __slots__ = ("plan_id",)
@@ -289,16 +253,6 @@ class MapPartitions(_message.Message):
     is_barrier: bool
     def __init__(self, input: _Optional[_Union[Relation, _Mapping]] = ..., func: _Optional[_Union[CommonInlineUserDefinedFunction, _Mapping]] = ..., is_barrier: _Optional[bool] = ...) -> None: ...
 
-class RepartitionByExpression(_message.Message):
-    __slots__ = ("input", "partition_exprs", "num_partitions")
-    INPUT_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_EXPRS_FIELD_NUMBER: _ClassVar[int]
-    NUM_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    input: Relation
-    partition_exprs: _containers.RepeatedCompositeFieldContainer[Expression]
-    num_partitions: int
-    def __init__(self, input: _Optional[_Union[Relation, _Mapping]] = ..., partition_exprs: _Optional[_Iterable[_Union[Expression, _Mapping]]] = ..., num_partitions: _Optional[int] = ...) -> None: ...
-
 class CommonInlineUserDefinedFunction(_message.Message):
     __slots__ = ("function_name", "deterministic", "arguments", "python_udf")
     FUNCTION_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -324,31 +278,18 @@ class PythonUDF(_message.Message):
     def __init__(self, output_type: _Optional[_Union[DataType, _Mapping]] = ..., eval_type: _Optional[int] = ..., command: _Optional[bytes] = ..., python_ver: _Optional[str] = ...) -> None: ...
 
 class Expression(_message.Message):
-    __slots__ = ("unresolved_attribute", "direct_shuffle_partition_id")
+    __slots__ = ("unresolved_attribute",)
     class UnresolvedAttribute(_message.Message):
         __slots__ = ("unparsed_identifier",)
         UNPARSED_IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
         unparsed_identifier: str
         def __init__(self, unparsed_identifier: _Optional[str] = ...) -> None: ...
-    class DirectShufflePartitionID(_message.Message):
-        __slots__ = ("child",)
-        CHILD_FIELD_NUMBER: _ClassVar[int]
-        child: Expression
-        def __init__(self, child: _Optional[_Union[Expression, _Mapping]] = ...) -> None: ...
     UNRESOLVED_ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
-    DIRECT_SHUFFLE_PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     unresolved_attribute: Expression.UnresolvedAttribute
-    direct_shuffle_partition_id: Expression.DirectShufflePartitionID
-    def __init__(self, unresolved_attribute: _Optional[_Union[Expression.UnresolvedAttribute, _Mapping]] = ..., direct_shuffle_partition_id: _Optional[_Union[Expression.DirectShufflePartitionID, _Mapping]] = ...) -> None: ...
+    def __init__(self, unresolved_attribute: _Optional[_Union[Expression.UnresolvedAttribute, _Mapping]] = ...) -> None: ...
 
 class DataType(_message.Message):
-    __slots__ = ("binary", "integer", "string", "struct")
-    class Binary(_message.Message):
-        __slots__ = ()
-        def __init__(self) -> None: ...
-    class Integer(_message.Message):
-        __slots__ = ()
-        def __init__(self) -> None: ...
+    __slots__ = ("string", "struct")
     class String(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
@@ -366,12 +307,8 @@ class DataType(_message.Message):
         FIELDS_FIELD_NUMBER: _ClassVar[int]
         fields: _containers.RepeatedCompositeFieldContainer[DataType.StructField]
         def __init__(self, fields: _Optional[_Iterable[_Union[DataType.StructField, _Mapping]]] = ...) -> None: ...
-    BINARY_FIELD_NUMBER: _ClassVar[int]
-    INTEGER_FIELD_NUMBER: _ClassVar[int]
     STRING_FIELD_NUMBER: _ClassVar[int]
     STRUCT_FIELD_NUMBER: _ClassVar[int]
-    binary: DataType.Binary
-    integer: DataType.Integer
     string: DataType.String
     struct: DataType.Struct
-    def __init__(self, binary: _Optional[_Union[DataType.Binary, _Mapping]] = ..., integer: _Optional[_Union[DataType.Integer, _Mapping]] = ..., string: _Optional[_Union[DataType.String, _Mapping]] = ..., struct: _Optional[_Union[DataType.Struct, _Mapping]] = ...) -> None: ...
+    def __init__(self, string: _Optional[_Union[DataType.String, _Mapping]] = ..., struct: _Optional[_Union[DataType.Struct, _Mapping]] = ...) -> None: ...

@@ -54,12 +54,6 @@ class Session:
         statuses = self.server.call("ArtifactStatus", asked, messages.ArtifactStatusesResponse).statuses
         return {name: statuses[name].exists for name in names}
 
-    def configure(self, settings: Mapping[str, str]) -> None:
-        """Set Spark's settings for the session's jobs from now on. Raises ConnectFailed."""
-        pairs = [messages.KeyValue(key=key, value=value) for key, value in settings.items()]
-        operation = messages.ConfigRequest.Operation(set=messages.ConfigRequest.Set(pairs=pairs))
-        self.server.call("Config", self.request(messages.ConfigRequest, operation=operation), messages.ConfigResponse)
-
     def interrupt(self, kind: messages.InterruptRequest.InterruptType, **which: str) -> int:
         """End executions. Returns how many there were. Raises ConnectFailed."""
         request = self.request(messages.InterruptRequest, interrupt_type=kind, **which)

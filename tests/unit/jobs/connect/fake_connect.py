@@ -81,10 +81,6 @@ class Fake:
         self.note("Interrupt", request, context)
         return messages.InterruptResponse(interrupted_ids=["one"])
 
-    def config(self, request: Any, context: grpc.ServicerContext) -> messages.ConfigResponse:
-        self.note("Config", request, context)
-        return messages.ConfigResponse()
-
     def release(self, request: Any, context: grpc.ServicerContext) -> messages.ReleaseExecuteResponse:
         self.note("ReleaseExecute", request, context)
         return messages.ReleaseExecuteResponse()
@@ -130,7 +126,6 @@ def serving(fake: Fake) -> Iterator[Fake]:
             fake.add_artifacts, messages.AddArtifactsRequest.FromString, lambda answer: answer.SerializeToString()
         ),
         "ArtifactStatus": unary(fake.artifact_status, messages.ArtifactStatusesRequest),
-        "Config": unary(fake.config, messages.ConfigRequest),
         "Interrupt": unary(fake.interrupt, messages.InterruptRequest),
         "ReleaseExecute": unary(fake.release, messages.ReleaseExecuteRequest),
         "ExecutePlan": streaming("ExecutePlan", messages.ExecutePlanRequest),
