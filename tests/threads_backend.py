@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from walferry.base.jobs import Progress
 from walferry.base.records import Record
 
 R = TypeVar("R", bound=Record)
@@ -27,6 +29,15 @@ class Threads:
         self._order = order
 
     def run(
-        self, function: Callable[[Any], R], items: Sequence[Any], result: type[R], lost: Callable[[Any, str], R] | None = None
-    ) -> list[R]:
-        return [result.from_json(found.to_json()) for found in self._order(function, items)]
+        self, function: Callable[[Any], R], items: Sequence[Any], result: type[R], lost: Callable[[Any, str], R] | None = None,
+        progress: Progress | None = None,
+    ) -> list[R]:  # fmt: skip
+        ended = itertools.count(1)
+
+        def run(item: Any) -> R:
+            found = function(item)
+            if progress is not None:
+                progress(next(ended), len(items))
+            return found
+
+        return [result.from_json(found.to_json()) for found in self._order(run, items)]

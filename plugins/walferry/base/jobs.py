@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self, TypeVar
 
 from walferry.base.errors import WalferryError
+from walferry.base.periodic import every
 from walferry.base.records import Record
 from walferry.base.texts import one_line
 
@@ -19,8 +21,11 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
 MAX_SHOWN_CHARS = 300
+REPORT_SECONDS = 1.0  # between two reports of progress
 
 Tell = Callable[[str], None]
+Progress = Callable[[int, int], None]
+"""Gets how many items have ended, and of how many; or tasks, if tasks have several items each. It is called from any thread."""
 
 
 class BackendFailed(WalferryError):
@@ -43,13 +48,27 @@ class Backend(Protocol):
         """The amount of data that is worth another task."""
 
     def run(
-        self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None
-    ) -> list[R]:
+        self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None,
+        progress: Progress | None = None,
+    ) -> list[R]:  # fmt: skip
         """Call `function` for each item, in any order. Returns the results in the order of the items.
 
         `function` is a function of the library, or a partial of one, and travels by its name. If the death of a process ends only
-        its own item, `lost` makes a result of the item and the reason. Raises BackendFailed.
+        its own item, `lost` makes a result of the item and the reason. `progress` is called every second meanwhile, as far as the
+        progress is known; an error that it raises ends these calls only. Raises BackendFailed.
         """
+
+
+def reporting(progress: Progress | None, look: Callable[[], tuple[int, int] | None]) -> AbstractContextManager[None]:
+    """Call `progress` during a block, every second, with what `look` returns, unless that is None."""
+    if progress is None:
+        return nullcontext()
+
+    def report() -> None:
+        if (counts := look()) is not None:
+            progress(*counts)
+
+    return every(REPORT_SECONDS, report)
 
 
 def check_answers(what: str, asked: Iterable[str], answered: Iterable[str]) -> None:

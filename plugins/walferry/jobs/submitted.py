@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walferry.base.errors import WalferryError
-from walferry.base.jobs import MAX_LINE_CHARS, JobOutcome
+from walferry.base.jobs import MAX_LINE_CHARS, JobOutcome, Progress, reporting
 from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
 from walferry.jobs.session_settings import CLUSTER_BYTES, MACHINE_BYTES
@@ -112,15 +112,18 @@ class Submitted:
         return MACHINE_BYTES if self._is_local else CLUSTER_BYTES
 
     def run(
-        self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None
-    ) -> list[R]:
+        self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None,
+        progress: Progress | None = None,
+    ) -> list[R]:  # fmt: skip
         """Call `function` for each item. Raises Spark's error if a task fails again and again."""
         if not items:
             return []
         tasks = min(len(items), MOST_TASKS)
         # Neighbouring items are likely to be slow together, so they go to different tasks.
         dealt = [(number, items[number]) for first in range(tasks) for number in range(first, len(items), tasks)]
-        done = self._context.parallelize(dealt, tasks).map(partial(_numbered, function)).collect()
+        context = self._context
+        with reporting(progress, lambda: _ended_tasks(context)):
+            done = context.parallelize(dealt, tasks).map(partial(_numbered, function)).collect()
         return [found for _, found in sorted(done, key=lambda pair: pair[0])]
 
     @property
@@ -152,3 +155,10 @@ def _show_application(context: SparkContext) -> None:
 
 def _numbered(function: Callable[[Any], R], item: tuple[int, Any]) -> tuple[int, R]:
     return item[0], function(item[1])
+
+
+def _ended_tasks(context: SparkContext) -> tuple[int, int] | None:
+    """Return how many tasks of the running stage have ended, and of how many. `Submitted.run` has one stage."""
+    tracker = context.statusTracker()
+    stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number)) is not None]
+    return (stages[0].numCompletedTasks, stages[0].numTasks) if stages else None

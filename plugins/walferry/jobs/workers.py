@@ -18,7 +18,7 @@ from multiprocessing import connection as pipes
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
-from walferry.base.jobs import BackendFailed
+from walferry.base.jobs import BackendFailed, Progress, reporting
 from walferry.base.records import Record
 
 T = TypeVar("T")
@@ -74,17 +74,19 @@ class LocalProcesses:
         return self.cores
 
     def run(
-        self, function: Callable[[T], S], items: Sequence[T], result: type[S], lost: Callable[[T, str], S] | None = None
-    ) -> list[S]:
+        self, function: Callable[[T], S], items: Sequence[T], result: type[S], lost: Callable[[T, str], S] | None = None,
+        progress: Progress | None = None,
+    ) -> list[S]:  # fmt: skip
         """Call `function` for each item. If a process dies in the middle of an item, call `lost`, or raise BackendFailed."""
         found: dict[int, S] = {}
-        for (number, item), done in run_all(partial(_numbered, function), list(enumerate(items)), self.cores):
-            if not isinstance(done, BackendFailed):
-                found[number] = done
-            elif lost is not None:
-                found[number] = lost(item, str(done))
-            else:
-                raise done
+        with reporting(progress, lambda: (len(found), len(items))):
+            for (number, item), done in run_all(partial(_numbered, function), list(enumerate(items)), self.cores):
+                if not isinstance(done, BackendFailed):
+                    found[number] = done
+                elif lost is not None:
+                    found[number] = lost(item, str(done))
+                else:
+                    raise done
         return [found[number] for number in range(len(items))]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +14,12 @@ from typing import Any, ClassVar
 
 import pytest
 
+from walferry.base import jobs
 from walferry.base.errors import WalferryError
 from walferry.base.jobs import Backend, JobOutcome, Tell
+from walferry.engine.summary import GroupSummary
 from walferry.jobs import submitted
-from walferry.jobs.submitted import run_job, say, tell
+from walferry.jobs.submitted import Submitted, run_job, say, tell
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.source_job import SourceJob
 
@@ -99,3 +103,49 @@ def test_a_driver_says_where_yarn_shows_it(value: str | None, shown: str, capsys
     context: Any = SimpleNamespace(getConf=lambda: conf)
     submitted._show_application(context)
     assert capsys.readouterr().out == (f"tracking URL: {shown}\n" if shown else "")
+
+
+class Stage:
+    """A Spark context, and what its methods return: its tasks end once the progress is told."""
+
+    def __init__(self) -> None:
+        self.told = threading.Event()
+        self.getActiveStageIds = lambda: [3, 4]
+
+    def statusTracker(self) -> Stage:
+        return self
+
+    def getStageInfo(self, number: int) -> SimpleNamespace | None:
+        return SimpleNamespace(numCompletedTasks=1, numTasks=2) if number == 4 else None  # Spark forgets stages
+
+    def parallelize(self, dealt: list[Any], _: int) -> Stage:
+        self.items = dealt
+        return self
+
+    def map(self, function: Callable[[Any], Any]) -> Stage:
+        self.results = [function(item) for item in self.items]
+        return self
+
+    def collect(self) -> list[Any]:
+        assert self.told.wait(20)
+        return self.results
+
+
+def test_it_is_reported_how_many_tasks_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    context, reported = Stage(), set[tuple[int, int]]()
+    monkeypatch.setattr(jobs, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(submitted, "_start", lambda title: context)
+
+    def told(ended: int, of: int) -> None:
+        reported.add((ended, of))
+        context.told.set()
+
+    found = Submitted("title").run(lambda name: GroupSummary(group=name), ["a", "b"], GroupSummary, progress=told)
+    assert [summary.group for summary in found] == ["a", "b"]
+    assert reported == {(1, 2)}
+
+
+def test_nothing_is_reported_between_stages() -> None:
+    context: Any = Stage()
+    context.getActiveStageIds = list
+    assert submitted._ended_tasks(context) is None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from walferry.base import jobs
 from walferry.base.jobs import BackendFailed
 from walferry.engine.summary import GroupSummary
 from walferry.jobs.workers import LocalProcesses, run_all
@@ -57,6 +58,29 @@ def test_a_job_gets_the_results_in_the_order_of_its_items_and_of_a_dead_process_
     assert [(s.shippedOps, s.error) for s in summaries] == [(3, None), (0, "-1: its process has ended with code 7"), (1, None)]
     with pytest.raises(BackendFailed, match="ended with code 7"):
         LocalProcesses(2).run(counted, [-1], GroupSummary)
+
+
+def counted_once_told(file: str | None) -> GroupSummary:
+    while file and not Path(file).exists():
+        time.sleep(0.01)
+    return GroupSummary(group="g")
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_how_many_items_have_ended_is_reported_until_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "REPORT_SECONDS", 0.01)
+    reported, told = list[tuple[int, int]](), tmp_path / "told"
+
+    def progress(ended: int, of: int) -> None:
+        reported.append((ended, of))
+        if ended:
+            told.touch()
+            raise ZeroDivisionError
+
+    assert len(LocalProcesses(2).run(counted_once_told, [str(told), None], GroupSummary, progress=progress)) == 2
+    assert set(reported) == {(0, 2), (1, 2)}
+    assert reported.count((1, 2)) == 1
 
 
 HOLDS = """\

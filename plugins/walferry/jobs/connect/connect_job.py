@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from walferry.base.jobs import Job, JobOutcome, Tell
+from walferry.base.jobs import Job, JobOutcome, Progress, Tell, reporting
 from walferry.base.records import Record
 from walferry.base.texts import one_line
 from walferry.jobs.connect.errors import ConnectFailed, Interrupted
@@ -66,14 +66,17 @@ class ConnectJob:
                 self._execution.interrupt(server)
 
     def run(
-        self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None
-    ) -> list[R]:
+        self, function: Callable[[T], R], items: Sequence[T], result: type[R], lost: Callable[[T, str], R] | None = None,
+        progress: Progress | None = None,
+    ) -> list[R]:  # fmt: skip
         """Call `function` for each item. Raises Interrupted, and ConnectFailed, also for more items than one message holds."""
         if not items:
             return []
         tasks = min(len(items), self.most_tasks)
         plan = plan_of(tasks, tasks, _sendable(pickled_call(tasks_of, function, items, tasks)), ANSWER)
-        with closing(self._answers(Execution(self._begun, plan, self._tag), len(items))) as answers:
+        execution = Execution(self._begun, plan, self._tag)
+        ended = reporting(progress, lambda: (min(execution.ended_tasks, tasks), tasks))
+        with ended, closing(self._answers(execution, len(items))) as answers:
             return results_of(str(self.address), answers, len(items), result)
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 from walferry.base.protos import spark_connect_pb2 as messages
@@ -23,19 +23,14 @@ RETRY_SECONDS = 0.5
 
 
 class Execution:
-    """A job. `interrupt_tag` ends all jobs with the same `tag`.
+    """A job. `interrupt_tag` ends all jobs with the same `tag`."""
 
-    `progress` gets, for each stage in the order in which they run, how many tasks have ended, and of how many.
-    """
-
-    def __init__(
-        self, session: Session, plan: messages.Plan, tag: str, progress: Callable[[Sequence[tuple[int, int]]], None] | None = None
-    ) -> None:
+    def __init__(self, session: Session, plan: messages.Plan, tag: str) -> None:
         self._session = session
         self._plan = plan
         self._tag = tag
-        self._progress = progress
         self._id = str(uuid.uuid4())
+        self.ended_tasks = 0  # so far, with those that have failed and are tried again
         self._last: str | None = None  # the id of the last response
         self._ended = False  # by `interrupt`, perhaps before the server has the job, or while the server is away
 
@@ -48,9 +43,8 @@ class Execution:
         try:
             for response in self._responses():
                 complete = response.HasField("result_complete")
-                if self._progress is not None and response.HasField("execution_progress"):
-                    stages = sorted(response.execution_progress.stages, key=lambda stage: stage.stage_id)
-                    self._progress([(stage.num_completed_tasks, stage.num_tasks) for stage in stages])
+                if response.HasField("execution_progress"):
+                    self.ended_tasks = sum(stage.num_completed_tasks for stage in response.execution_progress.stages)
                 if response.HasField("arrow_batch"):
                     yield response.arrow_batch.data
         finally:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import struct
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 
 from tests.unit.jobs.connect.connect_runs import JOBS, RUN, SOURCE, answer, fake, said, ship
 from tests.unit.jobs.connect.fake_connect import Fake, complete, progress
+from walferry.base import jobs
 from walferry.base.jobs import BackendFailed
 from walferry.base.protos import spark_connect_pb2 as messages
 from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
@@ -126,6 +130,27 @@ def test_a_job_that_is_too_large_is_not_sent(fake: Fake, ship: ConnectJob, monke
     with pytest.raises(ConnectFailed, match="too many for a Spark Connect server"):
         ship.run_job(print)
     assert not fake.calls("ExecutePlan")
+
+
+def test_it_is_reported_how_many_tasks_have_ended(fake: Fake, ship: ConnectJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(ShipRun, "run", lambda _, on, say: on.run(len, ["a", "b", "c"], GroupSummary, progress=told))
+    reported, at_end = list[tuple[int, int]](), threading.Event()
+
+    def told(ended: int, of: int) -> None:
+        reported.append((ended, of))
+        if ended == of:
+            at_end.set()
+
+    def until_told() -> Iterator[messages.ExecutePlanResponse]:
+        assert at_end.wait(20)
+        yield answer("g0", "g1", "g2")
+
+    again = progress("1", (7, 4, 3))  # Spark counts failed tasks too
+    fake.streams = [itertools.chain([again], until_told(), [complete()])]  # type: ignore[list-item]
+    ship.run_job(print)
+    assert reported[-1] == (3, 3)
+    assert set(reported) <= {(0, 3), (3, 3)}
 
 
 def test_nothing_is_ended_before_the_job_has_begun(fake: Fake, ship: ConnectJob) -> None:

@@ -63,11 +63,11 @@ def test_a_job_s_rows_come_and_then_the_server_forgets_it(fake: Fake, session: S
     assert not fake.calls("Interrupt")
 
 
-def test_it_is_told_how_many_tasks_of_each_stage_have_ended(fake: Fake, session: Session) -> None:
-    fake.streams = [[progress("1", (7, 0, 4)), progress("2", (8, 1, 2), (7, 4, 4)), row(b"a", "3"), complete()]]
-    reported: list[object] = []
-    assert list(Execution(session, PLAN, "tag", reported.append).run()) == [b"a"]
-    assert reported == [[(0, 4)], [(4, 4), (1, 2)]]
+def test_it_knows_how_many_tasks_have_ended(fake: Fake, session: Session) -> None:
+    rows = [row(name, "r") for name in (b"a", b"b", b"c")]
+    fake.streams = [[rows[0], progress("1", (7, 3, 4)), rows[1], progress("2", (8, 1, 2), (7, 4, 4)), rows[2], complete()]]
+    execution = Execution(session, PLAN, "tag")
+    assert [execution.ended_tasks for _ in execution.run()] == [0, 3, 5]
 
 
 @pytest.mark.parametrize("end", [[], [Broken()]], ids=["ended early", "broken"])
