@@ -19,6 +19,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.merge import merge_runs
 from walferry.hbase.hfiles.metadata import Origin
 from walferry.hbase.hfiles.settings import FileSettings
-from walferry.hbase.hfiles.stores import TargetTable
+from walferry.hbase.hfiles.stores import Stores, TargetTable
 from walferry.hbase.hfiles.writer import write_file
 from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.wal_batches import WalBatch
@@ -109,7 +110,8 @@ def make_edits() -> list[Edits]:
 
 def sort(edits: Sequence[Edits]) -> tuple[Run, list[Bytes]]:
     timer = Timer()
-    runs = list(sorted_runs(edits, TABLES))
+    stores = Stores(TABLES)
+    runs = list(chain.from_iterable(sorted_runs(edits, stores, np.ones(len(stores.list), np.bool_))))
     return timer.stop(None, sum(run.cells for run in runs)), [run.data for run in runs]
 
 

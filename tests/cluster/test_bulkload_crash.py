@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +28,8 @@ from walferry.replication.peers.settings import SinkKind
 from walferry.replication.queues.lease import Lease
 from walferry.shipping.bulkload import driver, reading
 from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.loading import PartitionOutcome
-from walferry.shipping.bulkload.rows import ShuffleRow
+from walferry.shipping.bulkload.loading import ShareOutcome
+from walferry.shipping.bulkload.shares import Share
 
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 
@@ -183,10 +183,10 @@ def test_a_late_task_of_a_killed_run_loads_nothing(sides, table, peer, held: str
 class SecondTries(LocalSpread):
     """Each task that loads dies once it has loaded something, and is run again, as Spark does."""
 
-    def load(self, rows: Sequence[ShuffleRow], job: LoadJob) -> list[PartitionOutcome]:
+    def load(self, job: LoadJob, share: Share) -> ShareOutcome:
         with mortal_run(die_after(bulk_load, "load")):
-            return super().load(rows, job)
-        return super().load(rows, job)
+            return super().load(job, share)
+        return super().load(job, share)
 
 
 def test_tasks_that_die_in_the_middle_are_run_again(sides, table, peer) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,9 +27,9 @@ from walferry.load import numbered
 from walferry.replication.peers.settings import SinkKind
 from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.loading import PartitionOutcome
-from walferry.shipping.bulkload.rows import ShuffleRow
-from walferry.shipping.bulkload.wals import LoadWal
+from walferry.shipping.bulkload.loading import ShareOutcome
+from walferry.shipping.bulkload.shares import Share
+from walferry.shipping.bulkload.survey import WalSurvey
 
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 ROWS = 20
@@ -162,9 +162,9 @@ def test_a_table_that_is_dropped_in_mid_load_does_not_keep_others_from_being_loa
         sides.source.write(dropped, edits(text * 100))
 
     class Dropped(LocalSpread):
-        def load(self, rows: Sequence[ShuffleRow], job: LoadJob) -> list[PartitionOutcome]:
+        def load(self, job: LoadJob, share: Share) -> ShareOutcome:
             sides.peer_cluster.drop_table(dropped)
-            return super().load(rows, job)
+            return super().load(job, share)
 
     failed = ship_one(sides.at, peer, run_id="first", spread=lambda: Dropped(most_tasks=1))
     assert failed.status is Status.FAILED
@@ -259,18 +259,18 @@ def test_wals_are_copied_to_the_archive_though_their_edits_are_loaded(sides, pee
 class LateBefore(LocalSpread):
     """The deadline comes before the tasks."""
 
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
+    def survey(self, job: LoadJob, number: int) -> WalSurvey:
         time.sleep(max(0.0, job.deadline - time.time()) + 0.1)
-        return super().__call__(job, parts)
+        return super().survey(job, number)
 
 
 class LateBetween(LocalSpread):
     """The deadline comes between two tasks that load."""
 
-    def load(self, rows: Sequence[ShuffleRow], job: LoadJob) -> list[PartitionOutcome]:
-        done = super().load(rows, job)
-        if any(outcome.loaded.files for outcome in done):
-            time.sleep(max(0.0, job.deadline - time.time()) + 0.1)
+    def load(self, job: LoadJob, share: Share) -> ShareOutcome:
+        done = super().load(job, share)
+        assert done.loaded.files or time.time() > job.deadline
+        time.sleep(max(0.0, job.deadline - time.time()) + 0.1)
         return done
 
 

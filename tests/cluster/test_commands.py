@@ -69,6 +69,12 @@ def test_a_plan_tells_what_a_batch_ships_and_a_shipment_ships_it(clusters, admin
     (row,) = [line.split() for line in out.splitlines()[1:]]
     assert (status, row[1], row[3]) == (0, "done", "200")
 
+    clusters.write(table, "d")
+    status, report, err = run("ship", peer, "--sink", "hfiles", "--json")
+    assert (status, report["ok"], report["totals"]["shippedOps"]) == (0, True, 200)
+    assert "WALs had" in err  # how many files were loaded
+    assert clusters.source.compare(table, clusters.peer_cluster).same
+
 
 def test_a_paused_peer_is_left_alone_and_that_is_well(clusters, admin, peer, table, run) -> None:
     clusters.write(table, "a")

@@ -20,6 +20,7 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.standalone import StandaloneCluster
 from embedded.wire import Mutation
 from tests.cluster.decoding import copies_of_closed_wals
+from tests.unit.hbase.hfiles.edits import runs_of
 from tests.unit.hbase.wal.memory_file import MemoryFile
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.hfiles.blocks import Compression
@@ -29,13 +30,13 @@ from walferry.hbase.hfiles.errors import OrderUnknown
 from walferry.hbase.hfiles.merge import merge_runs
 from walferry.hbase.hfiles.metadata import Origin
 from walferry.hbase.hfiles.settings import FileSettings
-from walferry.hbase.hfiles.stores import Store, TargetTable
+from walferry.hbase.hfiles.stores import TargetTable
 from walferry.hbase.hfiles.writer import write_file
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.wal.reader import read_wal_batches
 from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules, PeerTables
-from walferry.shipping.bulkload.runs import Edits, SortedRun, sorted_runs
+from walferry.shipping.bulkload.runs import Edits, SortedRun
 
 Load = Callable[[JavaClient, str, list[str]], None]
 FAMILIES = ("f", "g")
@@ -99,11 +100,11 @@ def edits_of(url: str, table: str) -> Iterator[Edits]:
 
 def write_files(runs: Sequence[SortedRun], folder: Path, settings: FileSettings) -> int:
     """Write one file per store to folder/<family>/. Returns how many."""
-    by_store: dict[Store, list[MemoryFile]] = {}
+    by_store: dict[int, list[MemoryFile]] = {}
     for run in runs:
         by_store.setdefault(run.store, []).append(MemoryFile(run.data.data))
     for store, held in by_store.items():
-        path = folder / store.family.decode() / uuid.uuid4().hex
+        path = folder / FAMILIES[store % len(FAMILIES)] / uuid.uuid4().hex
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             assert write_file(file.write, merge_runs(held, memory_bytes=1 << 20), settings, Origin(1_700_000_000_000, "test"))
@@ -151,7 +152,7 @@ def loaded(standalone_pair, java_client, managed_peer, unique, tmp_path) -> Call
 def test_one_load_leaves_what_the_source_has_whatever_the_order_of_wals(loaded, tmp_path: Path, settings: FileSettings) -> None:
     def load(peer_cluster: JavaClient, table: str, wals: list[str]) -> None:
         target = target_of(peer_cluster, table)
-        runs = [run for url in wals for run in sorted_runs(edits_of(url, table), target, memory_bytes=40_000, run_bytes=5_000)]
+        runs = [run for url in wals for run in runs_of(edits_of(url, table), target, memory_bytes=5_000)]
         random.Random(5).shuffle(runs)
         for attempt in range(2):  # loading twice is harmless
             folder = tmp_path / f"load{attempt}"
@@ -166,7 +167,7 @@ def test_loads_one_after_the_other_leave_what_the_source_has(loaded, tmp_path: P
         target = target_of(peer_cluster, table)
         loads = 0
         for number, url in enumerate(sorted(wals, key=lambda url: int(url.rpartition(".")[2]))):
-            runs = list(sorted_runs(edits_of(url, table), target))
+            runs = runs_of(edits_of(url, table), target)
             if runs:
                 write_files(runs, tmp_path / f"load{number}", FileSettings())
                 peer_cluster.load_files(table, (tmp_path / f"load{number}").as_uri())
@@ -196,6 +197,6 @@ def test_a_key_that_was_written_before_and_after_its_table_began_anew_is_refused
     source.roll_wals()
     target = target_of(source, table)
     wals = closed_wals(standalone_pair.source, tmp_path / "wals", since)
-    runs = [run for url in wals for run in sorted_runs(edits_of(url, table), target)]
+    runs = [run for url in wals for run in runs_of(edits_of(url, table), target)]
     with pytest.raises(OrderUnknown, match="row row, column f:0: "):
         write_files(runs, tmp_path / "files", FileSettings())

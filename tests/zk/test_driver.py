@@ -25,7 +25,7 @@ from tests.unit.replication.sinks.hbase.test_bulk_loads import load
 from tests.unit.shipping.bulkload.jobs import targets
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from tests.zk.load_notes import note_folder
-from walferry.base.jobs import Backend, Shuffle
+from walferry.base.jobs import Backend
 from walferry.base.security.login import UNSECURED
 from walferry.engine.summary import Status
 from walferry.hbase.rpc import bulk_load
@@ -43,10 +43,8 @@ from walferry.replication.source.session import Session
 from walferry.shipping.bulkload import driver, loading
 from walferry.shipping.bulkload.driver import load_backlog
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.loading import Loaded, PartitionOutcome, Runs, load_partition
-from walferry.shipping.bulkload.reading import read_wals
+from walferry.shipping.bulkload.loading import Loaded, Runs, ShareOutcome
 from walferry.shipping.bulkload.targets import Targets
-from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.plan import groups_to_ship
 
@@ -96,21 +94,14 @@ class World:
         ]  # fmt: skip
         return load_backlog(jobs, cast(Backend, self), say=self.said.append)
 
-    def shuffle(self, work: Shuffle) -> list[str]:
+    def run(
+        self, function: Callable[[Any], Any], items: Sequence[Any], result: Any, lost: object = None, progress: object = None
+    ) -> list[Any]:
         """Answer as a backend."""
-        assert isinstance(work.first, partial)
-        return [outcome.to_json() for outcome in self(*work.first.args)]
-
-    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[PartitionOutcome]:
-        """Spark: reads all parts, and then loads all partitions."""
-        self.spreads += 1
-        rows = [row for part in parts for row in read_wals(part, job)]
-        self._job = job
-        return [
-            outcome
-            for partition in range(job.partitions)
-            for outcome in load_partition([row for row in rows if row.partition == partition], job)
-        ]
+        assert isinstance(function, partial)
+        (self._job,) = function.args
+        self.spreads += result is ShareOutcome
+        return [result.from_json(function(item).to_json()) for item in items]
 
     def load_region(self, planned: PlannedRegion, runs: Runs) -> Loaded:
         """A loader of regions."""

@@ -14,12 +14,8 @@ class NotLoaded(WalferryError):
     """The peer cluster has not loaded a region's files."""
 
 
-class BrokenRow(WalferryError):
-    """A row came out of Spark's shuffle with other bytes than went in: a disk or a network between its tasks is broken."""
-
-
-class RunsLost(WalferryError):
-    """Spark's shuffle returned other runs than it got, so nothing counts as loaded."""
+class EditsDiffer(WalferryError):
+    """WALs had other edits of a region when they were read again to be loaded."""
 
 
 class StaleLoad(WalferryError):

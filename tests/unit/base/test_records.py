@@ -24,8 +24,8 @@ from walferry.engine.summary import GroupSummary
 from walferry.load.copy_records import CopyState, RegionRecord
 from walferry.load.records import Folder, Load
 from walferry.replication.source.cluster import SourceCluster, SourceError
-from walferry.shipping.bulkload.loading import PartitionOutcome
-from walferry.shipping.bulkload.rows import Note, WalReport
+from walferry.shipping.bulkload.loading import ShareOutcome
+from walferry.shipping.bulkload.survey import WalSurvey
 from walferry.shipping.peer_down import notes_in
 from walferry.verification.job import Options
 
@@ -74,14 +74,13 @@ READERS: dict[str, tuple[Callable[[bytes], Any], type[Exception] | tuple[()]]] =
     "a fenced lock": (record_of, ()),
     "notes of a peer cluster": (notes_in, ()),
     "a summary": (GroupSummary.from_json, NotARecord),
-    "a note": (Note.from_json, NotARecord),
-    "a report": (WalReport.from_json, NotARecord),
-    "an outcome": (lambda value: PartitionOutcome.from_json(value.decode(errors="surrogateescape")), NotARecord),
+    "a survey": (WalSurvey.from_json, NotARecord),
+    "an outcome": (lambda value: ShareOutcome.from_json(value.decode(errors="surrogateescape")), NotARecord),
     "options": (lambda value: Options.from_json(value.decode(errors="surrogateescape")), NotARecord),
     "a source": (lambda value: SourceCluster.from_json(value.decode(errors="surrogateescape")), SourceError),
 }
 RECORDS = (
-    CopyState, RegionRecord, GroupSummary, Note, WalReport, PartitionOutcome, Options, SourceCluster, Login,
+    CopyState, RegionRecord, GroupSummary, WalSurvey, ShareOutcome, Options, SourceCluster, Login,
 )  # fmt: skip
 FIELDS = sorted({name for kind in RECORDS for name in kind.__dataclass_fields__} | {"holder", "groups"})
 

@@ -43,7 +43,7 @@ class BrokenRun(HFileError):
     """A sorted run was cut off or damaged on its way."""
 
     retry_helps = True
-    advice = "Run again; if it comes back, the machine's memory or disk, or the network below Spark's shuffle, changes data"
+    advice = "Run again; if it comes back, the machine's memory or disk changes data"
 
     def __init__(self, run: int | None, offset: int, problem: str) -> None:
         name = "sorted run" if run is None else f"sorted run {run}"
@@ -53,7 +53,7 @@ class BrokenRun(HFileError):
 class TooManyRuns(HFileError):
     """A store has more sorted runs than can be merged at once."""
 
-    advice = "Each WAL has a run of each store that it has edits of: load fewer WALs at a time, or send the table's edits by RPC"
+    advice = "A task makes a run of each store for every 16 MB of edits: send the table's edits by requests"
 
     def __init__(self, runs: int, most: int) -> None:
         super().__init__(f"{runs:,} sorted runs are more than the {most:,} that are merged at once")

@@ -48,7 +48,7 @@ _PROBES: Final = 64  # for a table among those with similar hashes
 
 @dataclass(frozen=True)
 class KeptEdits:
-    """The parts of a WAL batch that are shipped. All arrays but the spans have an element for each of its entries.
+    """The parts of a WAL batch that are shipped. All arrays but the spans and `first_of` have an element for each entry.
 
     Entry i's cells to ship are the buffer's bytes [span_start[j], span_end[j]) for j in [span_first[i], span_first[i + 1]).
     """
@@ -62,6 +62,8 @@ class KeptEdits:
     span_first: Ints
     span_start: Ints
     span_end: Ints
+    table_of: npt.NDArray[np.int32]  # numbers of the batch's tables, see `distinct_tables`
+    first_of: Ints  # the first entry of each of these tables
 
     def spans(self, batch: WalBatch, i: int) -> Iterator[bytes]:
         """Yield the bytes of an entry's spans."""
@@ -98,6 +100,8 @@ def _filter_batch(batch: WalBatch, rules: FilterRules, path: str) -> KeptEdits:
         span_first=np.zeros(n + 1, np.int64),
         span_start=np.empty(int(index.cell_count.sum()), np.int64),
         span_end=np.empty(int(index.cell_count.sum()), np.int64),
+        table_of=table_of,
+        first_of=first_of,
     )
     longest_key = int((index.key_end - index.key_start).max(initial=0))
     most_scopes = longest_key // SCOPE_BYTES  # in an entry: HBase writes the scopes of all of a table's families into each key

@@ -4,7 +4,9 @@
     look at the peer cluster's tables                             targets.py
     note the load                                                 load/records.py
     try whether the peer cluster takes files at all
-    tasks: read, filter, sort  →  shuffle  →  merge, write, load  reading.py, loading.py
+    tasks: read, filter, count the edits of each region           survey.py
+    deal the regions out to tasks                                 shares.py
+    tasks: read, filter, sort, merge, write, load                 loading.py
     note what is loaded                                           from here on these edits count as shipped, and no task
     have the folders deleted that tasks have left                 can load anything any more
     take the WALs of groups that are loaded completely out of the queues, give up the leases
@@ -37,6 +39,7 @@ from walferry.hbase.tables.errors import RegionUnavailable
 from walferry.hbase.tables.tables import Tables
 from walferry.load.copy_records import under_way
 from walferry.load.earlier_loads import initial_snapshots
+from walferry.load.errors import EditsDiffer
 from walferry.load.file_loader import Tries, clean, clean_folders, noted_folder
 from walferry.load.records import Load, LoadFolder, begin_load, forget, loads_of, note_done
 from walferry.replication.filters.rules import FilterRules, PeerTables
@@ -48,17 +51,17 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.load_spread import spread_load
+from walferry.shipping.bulkload.load_spread import load_all, survey_all
 from walferry.shipping.bulkload.outcome import LoadedGroup, Verdict, verdict_of
+from walferry.shipping.bulkload.shares import Share, shares_of
+from walferry.shipping.bulkload.survey import WalSurvey, Wanted, wanted_of
 from walferry.shipping.bulkload.targets import Targets, read_targets
-from walferry.shipping.bulkload.wals import LoadWal, number_wals, parts_of
+from walferry.shipping.bulkload.wals import LoadWal, number_wals
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.group import lease_given_up
 from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.runs import read_group, write_group
 
-PARTITIONS_A_CORE = 2
-PARTITION_BYTES = 256 << 20
 REGISTERED_AT_ONCE = 16  # groups
 SHOWN_TABLES = 10
 HELD_SECONDS = 1.0  # until leases that other runs hold are tried again
@@ -202,14 +205,7 @@ class _Loading:
             planned = PlannedRegion(name, target.regions[0])
             if problem := why_not(note, self.peer_cluster, planned, self.job.source.hbase_root):
                 raise NotForFiles(f"the peer cluster takes no files: {problem}")
-            job = self._load_job(holder, record, rules, targets, on, size)
-            parts = parts_of(wals, on.cores, on.least_bytes)
-            self.say(
-                f"{len(wals):,} WALs with {size:,} bytes are loaded as files, in {len(parts):,} parts; the peer cluster has "
-                f"{len(job.regions):,} regions of {len(targets.tables):,} tables that are fit for it, in {job.partitions:,} "
-                "partitions"
-            )
-            verdict = verdict_of(spread_load(on, self.tell, job, parts), targets, [group.wals for group in groups])
+            verdict = self._load(self._load_job(holder, record, rules, targets, wals), [group.wals for group in groups], on, size)
         except BaseException:
             with suppress(WalferryError):  # otherwise the next run does it
                 clean(Load("", {}, path=record), self.session.zk, self.peer_cluster, self.job.source)
@@ -233,15 +229,30 @@ class _Loading:
         self.say(f"waiting for {seconds:.0f} s: {why}")
         time.sleep(seconds)
 
-    def _load_job(self, holder: Lease, record: str, rules: FilterRules, targets: Targets, on: Backend, size: int) -> LoadJob:
-        regions = sum(len(target.regions) for target in targets.tables.values())
-        worth = max(1, size // max(1, on.least_bytes))
-        partitions = min(regions, worth, on.most_tasks, max(PARTITIONS_A_CORE * on.cores, size // PARTITION_BYTES))
+    def _load_job(self, holder: Lease, record: str, rules: FilterRules, targets: Targets, wals: Sequence[LoadWal]) -> LoadJob:
         return LoadJob(
             source=self.job.source, peer_id=self.peer.id, record=record, peer_state=holder.peer_state, rules=rules,
-            before=initial_snapshots(self.session, self.peer.id), targets=targets, broken_wals=self.job.broken_wals,
-            partitions=partitions, deadline=self.job.deadline,
+            before=initial_snapshots(self.session, self.peer.id), targets=targets, wals=wals, broken_wals=self.job.broken_wals,
+            deadline=self.job.deadline,
         )  # fmt: skip
+
+    def _load(self, job: LoadJob, groups: Sequence[Sequence[LoadWal]], on: Backend, size: int) -> Verdict:
+        """Read the WALs of the groups, with `size` bytes, and load their edits."""
+        self.say(
+            f"{len(job.wals):,} WALs with {size:,} bytes are loaded as files; the peer cluster has {len(job.regions):,} regions "
+            f"of {len(job.targets.tables):,} tables that are fit for it"
+        )
+        surveys = survey_all(on, self.tell, job)
+        found = list(zip(job.wals, surveys, strict=True))
+        wanted = wanted_of(found)
+        fit = [number for number, planned in enumerate(job.regions) if wanted.table(planned.table)]
+        shares = shares_of([(wal, survey) for wal, survey in found if wal.number not in wanted.not_wals], fit, on)
+        _check_complete(found, wanted, shares)
+        self.say(
+            f"{sum(len(share.regions) for share in shares):,} regions get edits, in {len(shares):,} parts, which read "
+            f"{sum(len(share.wals) for share in shares):,} WALs"
+        )
+        return verdict_of(load_all(on, self.tell, job, shares), wanted, surveys, job.targets, groups)
 
     def _with_wals(self) -> list[_Group]:
         """Return the groups with the WALs that may be loaded, numbered."""
@@ -306,6 +317,21 @@ class _Loading:
         )  # fmt: skip
         write_group(self.session, self.peer.id, self.job.run_id, summary)
         return summary if whole else None
+
+
+def _check_complete(found: Sequence[tuple[LoadWal, WalSurvey]], wanted: Wanted, shares: Sequence[Share]) -> None:
+    """Check that the shares have as many cells as the filters kept. Raises EditsDiffer."""
+    kept = sum(
+        cells
+        for wal, survey in found if wal.number not in wanted.not_wals
+        for table, (_, cells, *_) in survey.report.tables.items() if table not in wanted.unfit
+    )  # fmt: skip
+    dealt = sum(cells for share in shares for _, cells in share.regions)
+    if kept != dealt:
+        raise EditsDiffer(
+            f"the WALs have {kept:,} cells for files, and {dealt:,} were found in their regions",
+            "Nothing leaves the queues. Ship by sink=direct, and report this message",
+        )
 
 
 def why_not(note: LoadFolder, peer_cluster: Tables, planned: PlannedRegion, source_root: str) -> str | None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
+from walferry.base.kernels.types import Flags, Ints
 from walferry.hbase.files.quarantine import BrokenWals
-from walferry.hbase.hfiles.stores import Store, TargetTable
+from walferry.hbase.files.store import WalStore
+from walferry.hbase.hfiles.stores import Stores, TargetTable
 from walferry.hbase.tables.regions import Region
+from walferry.hbase.wal.wal_batches import UnwrapKey
 from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.bulkload.targets import Targets
+from walferry.shipping.bulkload.wals import LoadWal
 
 
 @dataclass(frozen=True)
@@ -33,9 +40,19 @@ class LoadJob:
     rules: FilterRules
     before: LoadedBefore = field(default=NOTHING_LOADED, hash=False)  # initial snapshots, which contain the edits of older WALs
     targets: Targets = field(hash=False)
+    wals: Sequence[LoadWal] = field(default=(), hash=False)  # by their numbers
     broken_wals: BrokenWals = BrokenWals.STOP
-    partitions: int  # the regions are dealt out to them like cards
     deadline: float  # seconds since the epoch; reading stops then, and no load begins
+
+    @cached_property
+    def store(self) -> WalStore:
+        """The WALs' files."""
+        return WalStore(self.source.wal_root)
+
+    @cached_property
+    def keys(self) -> UnwrapKey | None:
+        """What opens encrypted WALs."""
+        return self.source.keys()
 
     @cached_property
     def tables(self) -> dict[bytes, TargetTable]:
@@ -51,11 +68,17 @@ class LoadJob:
         return [PlannedRegion(name, region) for name, target in self.targets.tables.items() for region in target.regions]
 
     @cached_property
-    def number_of(self) -> dict[tuple[bytes, bytes], int]:
-        """The number of each region, by its table and first row."""
-        return {(each.table, each.region.start): number for number, each in enumerate(self.regions)}
+    def stores(self) -> Stores:
+        """The stores of the tables. Raises BadBorders."""
+        return Stores(self.tables)
 
-    def place_of(self, store: Store) -> tuple[int, int]:
-        """Return the numbers of a store's region, and of its family in the table."""
-        families = self.tables[store.table].families
-        return self.number_of[store.table, store.region_start], families.index(store.family)
+    @cached_property
+    def all_stores(self) -> Flags:
+        """A flag for each store."""
+        return np.ones(len(self.stores.list), np.bool_)
+
+    @cached_property
+    def region_of_store(self) -> Ints:
+        """The number of each store's region: regions have the order of their stores, too."""
+        families = [len(target.families) for target in self.targets.tables.values() for _ in target.regions]
+        return np.repeat(np.arange(len(families), dtype=np.int64), families)

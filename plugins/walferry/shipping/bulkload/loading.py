@@ -1,8 +1,8 @@
-"""Loads the regions of one partition: the second half of a load, in one task.
+"""Loads the regions of one share: the second half of a load, in one task.
 
-The task reads all notes first. A WAL or table that a note excludes is not loaded at all, and is shipped later. Of each region it
-merges the runs, writes one file per family, and has the peer cluster load the files in one call (walferry.load.file_loader). The
-peer cluster's regions that contain the rows are looked up each time: a region may have been split or merged since the job began.
+The task reads the share's WALs, and sorts the edits of its regions into runs. Of each region it merges the runs, writes one file
+per family, and has the peer cluster load the files in one call (walferry.load.file_loader). The peer cluster's regions that
+contain the rows are looked up each time: a region may have been split or merged since the job began.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import queue
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
+
+import numpy as np
 
 from walferry.base.errors import WalferryError
-from walferry.base.records import Record, text_of
+from walferry.base.records import Record
 from walferry.base.texts import one_line
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.systems import NewFile
@@ -32,7 +35,7 @@ from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.tables import Tables
 from walferry.hbase.wal.wal_batches import RandomAccess
-from walferry.load.errors import NotLoaded, reason_of
+from walferry.load.errors import EditsDiffer, NotLoaded, reason_of
 from walferry.load.file_loader import FileLoader, Tries
 from walferry.load.numbered import StagedFile
 from walferry.load.records import LoadFolder
@@ -40,13 +43,15 @@ from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.rows import MAX_ERROR_CHARS, Note, ShuffleRow, in_parts
+from walferry.shipping.bulkload.reading import OutOfTime, WalReading
+from walferry.shipping.bulkload.runs import sorted_runs
+from walferry.shipping.bulkload.shares import Share
 from walferry.shipping.bulkload.spilled_runs import HeldRuns
+from walferry.shipping.bulkload.survey import MAX_ERROR_CHARS, shown
 
-# Bounds for one outcome, a text of at most a million characters. Reports are JSON within JSON.
-REPORTS_BYTES, COUNTS_AT_ONCE = 256 << 10, 10_000
+REASONS_CHARS = 256 << 10  # of all reasons in one outcome, a text of at most a million characters
 LOADED_AT_ONCE = 4  # regions: HDFS takes longer to end a small file than to write it
-_OF_ONE_TABLE = (RemoteError, NotLoaded, HFileError, StoreError, MissingTable, RegionUnavailable)
+_OF_ONE_TABLE = (EditsDiffer, RemoteError, NotLoaded, HFileError, StoreError, MissingTable, RegionUnavailable)
 MERGE_BYTES = 32 << 20
 
 log = logging.getLogger(__name__)
@@ -62,6 +67,12 @@ class Loaded:
     files: int = 0
     bytes: int = 0
     cells: int = 0
+
+    @classmethod
+    def all_of(cls, some: Iterable[Loaded]) -> Loaded:
+        """Return the sum."""
+        some = list(some)
+        return cls(sum(each.files for each in some), sum(each.bytes for each in some), sum(each.cells for each in some))
 
 
 class TooLate(WalferryError):
@@ -140,125 +151,87 @@ def _between(runs: Sequence[RandomAccess], region: Region, start: bytes, end: by
 
 
 @dataclass(frozen=True)
-class PartitionOutcome(Record):
-    """A partition's message to the driver: about a region, or about the rows that came through the shuffle."""
+class ShareOutcome(Record):
+    """A task's message to the driver: how many of its regions it has loaded, and tables that are not loaded, by the reasons."""
 
-    table: str = ""
-    region: str = ""  # encoded name
+    regions: int = 0
     loaded: Loaded = field(default_factory=Loaded)
-    error: str = ""
-    reports: tuple[str, ...] = ()  # WalReports
-    notes: tuple[str, ...] = ()
-    runs: tuple[tuple[int, int], ...] = ()  # WALs, and how many of their runs arrived
-
-    def to_json(self) -> str:
-        """Return this outcome for `from_json`, with an error of bounded length."""
-        return text_of(asdict(self) | {"error": one_line(self.error, MAX_ERROR_CHARS)})
+    failed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def load_partition(rows: Iterable[ShuffleRow], job: LoadJob) -> Iterator[PartitionOutcome]:
-    """Take all rows of a partition, load its regions, and yield their outcomes. Never raises errors that Walferry reports."""
+def load_share(job: LoadJob, share: Share) -> ShareOutcome:
+    """Read the WALs of a share, and load its regions. Raises no errors that Walferry reports."""
+    wanted = np.isin(job.region_of_store, [region for region, _ in share.regions])
     with HeldRuns() as held:
-        held.take(rows)
-        for reports in in_parts(held.reports, len, REPORTS_BYTES):
-            yield PartitionOutcome(reports=tuple(map(bytes.decode, reports)))
-        counts = sorted(held.counts.items())
-        for start in range(0, len(counts), COUNTS_AT_ONCE):
-            yield PartitionOutcome(runs=tuple(counts[start : start + COUNTS_AT_ONCE]))
-        for notes in in_parts([note.to_json() for note in distinct(held.notes)], len, REPORTS_BYTES):
-            yield PartitionOutcome(notes=tuple(notes))
-        if held.regions:
-            yield from _load(held, job)
-
-
-def distinct(notes: Iterable[Note]) -> list[Note]:
-    """Return the notes that say the same: one per group, about its first WAL that is not loaded, and all unfit tables.
-
-    Each part that has unread WALs of a group notes them. The driver gets the notes from all partitions.
-    """
-    of_group: dict[int, Note] = {}  # by the end of the group
-    unfit: dict[str, str] = {}
-    for note in notes:
-        unfit = note.unfit | unfit
-        if note.end > note.first and (note.end not in of_group or note.first < of_group[note.end].first):
-            of_group[note.end] = replace(note, unfit={})
-    parts = in_parts(unfit.items(), lambda item: sum(map(len, item)), REPORTS_BYTES)
-    return [*of_group.values(), *(Note(unfit=dict(part)) for part in parts)]
-
-
-def wanted_wals(notes: Iterable[Note]) -> WantedRuns:
-    """Return which WALs and tables are loaded, according to these notes."""
-    notes = distinct(notes)
-    ranges = tuple(range(note.first, note.end) for note in notes if note.end > note.first)
-    return WantedRuns(ranges, frozenset(name for note in notes for name in note.unfit))
-
-
-@dataclass(frozen=True)
-class WantedRuns:
-    """The WALs and tables to load: all but some."""
-
-    not_wals: tuple[range, ...]
-    not_tables: frozenset[str]
-
-    def wal(self, number: int) -> bool:
-        """Return whether a WAL is loaded."""
-        return not any(number in some for some in self.not_wals)
-
-    def table(self, name: bytes) -> bool:
-        """Return whether a table is loaded."""
-        return name.decode(errors="backslashreplace") not in self.not_tables
-
-
-def _load(held: HeldRuns, job: LoadJob) -> Iterator[PartitionOutcome]:
-    wanted = wanted_wals(held.notes)
-    regions = [number for number in held.regions if wanted.table(job.regions[number].table)]
-    if not regions:
-        return
-    try:
-        with _loaders(job, min(LOADED_AT_ONCE, len(regions))) as loaders:
-            loads = _Loads(held, job, wanted, loaders)
-            with ThreadPoolExecutor(loaders.qsize(), "load") as pool:
-                for done in as_completed([pool.submit(loads.load, number) for number in regions]):
-                    yield done.result()
-    except WalferryError as error:  # a cluster cannot be reached at all
-        for number in regions:
-            yield _outcome(job, number, error=reason_of(error))
+        try:
+            edits = chain.from_iterable(WalReading(job, job.wals[number]).edits() for number in share.wals)
+            held.take(sorted_runs(edits, job.stores, wanted))
+            with _loaders(job, min(LOADED_AT_ONCE, len(share.regions))) as loaders:
+                loads = _Loads(held, job, loaders)
+                with ThreadPoolExecutor(loaders.qsize(), "load") as pool:
+                    done = list(pool.map(loads.load, sorted(share.regions, key=lambda region: region[1], reverse=True)))
+        except (
+            WalferryError,
+            OSError,
+            OutOfTime,
+        ) as error:  # a WAL cannot be read any more, or a cluster cannot be reached at all
+            names = {shown(job.regions[number].table) for number, _ in share.regions}
+            return ShareOutcome(failed=_bounded(dict.fromkeys(names, reason_of(error))))
+    whole = [loaded for loaded in done if loaded is not None]
+    return ShareOutcome(len(whole), Loaded.all_of(whole), _bounded(loads.given_up))
 
 
 class _Loads:
     """Loads regions side by side. Once a region of a table fails, no more regions of the table are loaded."""
 
-    def __init__(self, held: HeldRuns, job: LoadJob, wanted: WantedRuns, loaders: queue.SimpleQueue[RegionLoader]) -> None:
+    def __init__(self, held: HeldRuns, job: LoadJob, loaders: queue.SimpleQueue[RegionLoader]) -> None:
         self._held = held
         self._job = job
-        self._wanted = wanted
         self._loaders = loaders
-        self._given_up: dict[bytes, str] = {}  # tables, and why
-        self._lost: str | None = None  # why the peer cluster is given up
+        self.given_up: dict[str, str] = {}  # tables, and why
+        self._lost = ""  # why the peer cluster is given up
 
-    def load(self, number: int) -> PartitionOutcome:
-        """Load a region."""
-        table = self._job.regions[number].table
-        if why := self._lost or self._given_up.get(table):
-            return _outcome(self._job, number, error=why)
+    def load(self, region: tuple[int, int]) -> Loaded | None:
+        """Load a region with so many cells; None if it is not loaded."""
+        number, cells = region
+        planned = self._job.regions[number]
+        table = shown(planned.table)
+        if self._lost or table in self.given_up:
+            self.given_up.setdefault(table, self._lost)
+            return None
         loader = self._loaders.get()
         try:
-            loaded = loader.load(self._job.regions[number], self._held.runs(number, self._wanted.wal))
-            return _outcome(self._job, number, loaded=loaded)
+            return loader.load(planned, self._runs(number, cells))
         except (WalferryError, OSError) as error:
-            why = self._given_up[table] = reason_of(error)
+            self.given_up.setdefault(table, reason_of(error))
             if not isinstance(error, _OF_ONE_TABLE):
-                self._lost = why  # the peer cluster does not answer, or this job must load nothing more
-            return _outcome(self._job, number, error=why)
+                self._lost = reason_of(error)  # the peer cluster does not answer, or this job must load nothing more
+            return None
         finally:
             self._loaders.put(loader)
 
+    def _runs(self, number: int, cells: int) -> Runs:
+        """Return a region's runs by family. Raises EditsDiffer."""
+        stores = range(*np.searchsorted(self._job.region_of_store, (number, number + 1)).tolist())
+        found = sum(self._held.cells[store] for store in stores)
+        if found != cells:
+            name = self._job.regions[number].region.encoded_name
+            raise EditsDiffer(
+                f"the WALs had {cells:,} cells for region {name}, and {found:,} when they were read again to be loaded",
+                "Nothing of its table counts as loaded, so requests ship its edits",
+            )
+        return {family: runs for family, store in enumerate(stores) if (runs := self._held.of(store))}
 
-def _outcome(job: LoadJob, number: int, *, loaded: Loaded | None = None, error: str = "") -> PartitionOutcome:
-    planned = job.regions[number]
-    return PartitionOutcome(
-        planned.table.decode(errors="backslashreplace"), planned.region.encoded_name, loaded or Loaded(), error
-    )
+
+def _bounded(why: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return tables by the reasons why they are not loaded. The reasons have a bounded length in all."""
+    found, left = dict[str, tuple[str, ...]](), REASONS_CHARS
+    for table, reason in why.items():
+        text = one_line(reason, MAX_ERROR_CHARS)
+        if text not in found:
+            text = text if (left := left - len(text)) > 0 else "the task's log says why"
+        found[text] = (*found.get(text, ()), table)
+    return found
 
 
 @contextmanager

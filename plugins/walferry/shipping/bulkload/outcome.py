@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, takewhile
 
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.names import family_text
-from walferry.load.errors import RunsLost
-from walferry.shipping.bulkload.loading import PartitionOutcome, WantedRuns, wanted_wals
-from walferry.shipping.bulkload.rows import Note, WalReport
+from walferry.shipping.bulkload.loading import Loaded, ShareOutcome
+from walferry.shipping.bulkload.reading import WalReport
+from walferry.shipping.bulkload.survey import WalSurvey, Wanted, shown
 from walferry.shipping.bulkload.targets import Targets
 from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.candidates import GroupCandidates
@@ -73,17 +72,15 @@ class Verdict:
     not_loaded: str
 
 
-def verdict_of(outcomes: Iterable[PartitionOutcome], targets: Targets, groups: Sequence[Sequence[LoadWal]]) -> Verdict:
-    """Put the outcomes together. A table counts as loaded only if all its regions are loaded. Raises RunsLost."""
-    outcomes = list(outcomes)
-    notes = [Note.from_json(text) for outcome in outcomes for text in outcome.notes]
-    reports = {(report := WalReport.from_json(text)).wal: report for outcome in outcomes for text in outcome.reports}
-    wanted = wanted_wals(notes)
-    failed = {outcome.table: outcome.error for outcome in outcomes if outcome.error}
-    prefixes = [_prefix(group, wanted, reports) for group in groups]
-    _check_runs(outcomes, prefixes)
+def verdict_of(
+    outcomes: Sequence[ShareOutcome], wanted: Wanted, surveys: Sequence[WalSurvey], targets: Targets,
+    groups: Sequence[Sequence[LoadWal]],
+) -> Verdict:  # fmt: skip
+    """Put the outcomes together. A table counts as loaded only if all its regions are loaded."""
+    failed = {table: why for outcome in outcomes for why, tables in outcome.failed.items() for table in tables}
+    prefixes = [[surveys[wal.number].report for wal in group if wal.number not in wanted.not_wals] for group in groups]
     seen = {name for prefix in prefixes for report in prefix for name in report.tables}
-    tables = frozenset(seen - failed.keys() - wanted.not_tables)
+    tables = frozenset(seen - failed.keys() - wanted.unfit.keys())
     loaded = [
         LoadedGroup(
             len(prefix), prefix, whole=not any(report.others or report.tables.keys() - tables for report in prefix), tables=tables
@@ -91,44 +88,23 @@ def verdict_of(outcomes: Iterable[PartitionOutcome], targets: Targets, groups: S
         for prefix in prefixes
     ]
     families = {name: tuple(sorted(map(family_text, targets.tables[name.encode()].families))) for name in sorted(tables)}
-    return Verdict(families, loaded, _loaded(outcomes, loaded), _not_loaded(notes, failed, targets, loaded))
+    return Verdict(families, loaded, _loaded(outcomes, loaded), _not_loaded(wanted, failed, targets, loaded))
 
 
-def _check_runs(outcomes: Iterable[PartitionOutcome], prefixes: Iterable[Sequence[WalReport]]) -> None:
-    """Raise RunsLost unless all runs of the WALs that count as loaded have come. Runs of other WALs do not matter."""
-    come: Counter[int] = Counter()
-    for outcome in outcomes:
-        come.update(dict(outcome.runs))
-    for report in chain.from_iterable(prefixes):
-        found = come[report.wal]
-        if found != report.runs:
-            raise RunsLost(
-                f"of WAL {report.wal} of the load, {report.runs} sorted runs went into the shuffle, and {found} came out of it",
-                "Nothing is taken out of the queues. Run again; if it comes back, ship by sink=direct and report this message",
-            )
-
-
-def _prefix(group: Sequence[LoadWal], wanted: WantedRuns, reports: dict[int, WalReport]) -> list[WalReport]:
-    """Return the reports of a group's WALs up to the first WAL that is not loaded."""
-    return [reports[wal.number] for wal in takewhile(lambda wal: wal.number in reports and wanted.wal(wal.number), group)]
-
-
-def _loaded(outcomes: Sequence[PartitionOutcome], groups: Sequence[LoadedGroup]) -> str:
-    loads = [outcome.loaded for outcome in outcomes if outcome.region and not outcome.error]
+def _loaded(outcomes: Sequence[ShareOutcome], groups: Sequence[LoadedGroup]) -> str:
+    loaded = Loaded.all_of(outcome.loaded for outcome in outcomes)
     return (
-        f"loaded {sum(load.files for load in loads):,} files with {sum(load.cells for load in loads):,} cells and "
-        f"{sum(load.bytes for load in loads):,} bytes into {len(loads):,} regions: what {sum(group.count for group in groups):,} "
-        "WALs had"
+        f"loaded {loaded.files:,} files with {loaded.cells:,} cells and {loaded.bytes:,} bytes into "
+        f"{sum(outcome.regions for outcome in outcomes):,} regions: what {sum(group.count for group in groups):,} WALs had"
     )
 
 
-def _not_loaded(notes: Sequence[Note], failed: dict[str, str], targets: Targets, groups: Sequence[LoadedGroup]) -> str:
+def _not_loaded(wanted: Wanted, failed: Mapping[str, str], targets: Targets, groups: Sequence[LoadedGroup]) -> str:
     """Return which parts of the backlog go by requests, and why."""
-    unfit = {name: why for note in notes for name, why in note.unfit.items()} | failed
+    unfit = {**wanted.unfit, **failed}
     if any(report.others for group in groups for report in group.reports):
-        unfit = {name.decode(errors="backslashreplace"): why for name, why in targets.unfit.items()} | unfit
-    errors = {note.first: note.error for note in notes if note.error}
+        unfit = {shown(name): why for name, why in targets.unfit.items()} | unfit
     reported = [f"the edits of table {name} go by requests: {why}" for name, why in sorted(unfit.items())]
-    reported += [f"a WAL and those after it in its group go by requests: {error}" for _, error in sorted(errors.items())]
+    reported += [f"a WAL and those after it in its group go by requests: {error}" for _, error in sorted(wanted.errors.items())]
     more = [f"and {len(reported) - REPORTED} more"] if len(reported) > REPORTED else []
     return "; ".join([*reported[:REPORTED], *more])

@@ -1,37 +1,30 @@
-"""Reads WALs, filters them, and sorts the edits for files: the first half of a load, one task per part.
-
-A WAL that cannot be read ends its group's load. A table whose edits do not belong into files is left out of the whole load. Both
-facts are noted for all partitions, which read the notes before they load anything. Edits that are left out go by requests.
-"""
+"""Reads a WAL of a load, and chooses the edits that go into files."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from walferry.base.errors import WalferryError
 from walferry.base.kernels.compiled import unmanaged
 from walferry.base.kernels.types import Bytes, Ints, OutFlags
+from walferry.base.records import Record
 from walferry.engine.summary import shown_ms
-from walferry.hbase.files.store import WalStore
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.wal.cells import TagType, cell_end, has_tag
 from walferry.hbase.wal.errors import WalTornError, WalTruncatedError
-from walferry.hbase.wal.wal_batches import UnwrapKey, WalBatch
-from walferry.load.errors import reason_of
-from walferry.replication.filters.entry_filter import KeptEdits, distinct_tables, filter_batch, filtered_by_reason, table_name
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.entry_filter import KeptEdits, filter_batch, filtered_by_reason, table_name
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.sinks.of_peer import bulk_loads_in
 from walferry.replication.source.cluster import VisibilityLabels
 from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow, WalReport
-from walferry.shipping.bulkload.runs import Edits, sorted_runs
+from walferry.shipping.bulkload.runs import Edits
 from walferry.shipping.bulkload.wals import LoadWal
 from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, may_end_with, seconds_to_close
 
@@ -43,38 +36,29 @@ class OutOfTime(Exception):
     """The job's deadline came. A signal, not an error."""
 
 
-def read_wals(wals: Sequence[LoadWal], job: LoadJob) -> Iterator[ShuffleRow]:
-    """Yield the runs of some WALs, and notes about them. An error of a WAL becomes a note, and is never raised."""
-    store, keys = WalStore(job.source.wal_root), job.source.keys()
-    left_out = 0  # WALs with smaller numbers are left out
-    noted = set[str]()  # unfit tables
-    for wal in wals:
-        if wal.number < left_out:
-            continue
-        reading = _Reading(job, wal, store, keys)
-        try:
-            yield from reading.rows()
-        except (WalferryError, OSError, OutOfTime) as error:
-            left_out = wal.end_of_group
-            yield from _to_all(job, wal, Note(wal.number, wal.end_of_group, reason_of(error)))
-        if unfit := {name: why for name, why in reading.unfit.items() if name not in noted}:
-            noted |= unfit.keys()
-            yield from _to_all(job, wal, Note(unfit=unfit))
+@dataclass
+class WalReport(Record):
+    """What the peer gets from a WAL. `tables` contains [edits, cells, bytes, operations] of each table that goes into files."""
 
-
-def _to_all(job: LoadJob, wal: LoadWal, note: Note) -> Iterator[ShuffleRow]:
-    for partition in range(job.partitions):
-        yield ShuffleRow(partition, NOTE, 0, wal.number, 0, memoryview(note.to_json().encode()))
+    wal: int
+    end: int = 0  # the offset after the last entry; 0: no entry behind the position
+    clean: bool = True
+    read_edits: int = 0
+    read_bytes: int = 0
+    filtered: dict[str, int] = field(default_factory=dict)
+    last_written: int = 0  # ms since the epoch
+    tables: dict[str, list[int]] = field(default_factory=dict)
+    others: bool = False  # whether some edits do not go into files
+    ignored: int = 0  # bytes behind the last whole entry
+    let_go: list[str] = field(default_factory=list)  # files of bulk loads that the peer does not get
 
 
 @dataclass
-class _Reading:
-    """The reading of one WAL."""
+class WalReading:
+    """The reading of one WAL. `report` and `unfit`, the tables whose edits do not belong into files, are complete after it."""
 
     job: LoadJob
     wal: LoadWal
-    store: WalStore
-    keys: UnwrapKey | None
     unfit: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -85,19 +69,11 @@ class _Reading:
         """The peer's rules, without the edits of this WAL that are loaded already."""
         return self.job.before.rest(self.wal.name, self.job.rules)
 
-    def rows(self) -> Iterator[ShuffleRow]:
-        progress, number = ReadProgress(), -1
-        for number, run in enumerate(sorted_runs(self._edits(progress), self.job.tables)):
-            region, family = self.job.place_of(run.store)
-            yield ShuffleRow(region % self.job.partitions, region, family, self.wal.number, number, run.data.data)
-        self.report.end, self.report.clean, self.report.runs = progress.end, progress.clean, number + 1
-        data = memoryview(self.report.to_json().encode())
-        yield ShuffleRow(self.wal.number % self.job.partitions, REPORT, 0, self.wal.number, 0, data)
-
-    def _edits(self, progress: ReadProgress) -> Iterable[Edits]:
-        wal = self.wal
+    def edits(self) -> Iterator[Edits]:
+        """Yield the edits that go into files. Raises OutOfTime, WalMissing, WalError, StoreError, OSError."""
+        wal, progress = self.wal, ReadProgress()
         batches = batches_of_closed(
-            self.store, self.keys, parse_wal_name(wal.name), wal.dead_servers, wal.position,
+            self.job.store, self.job.keys, parse_wal_name(wal.name), wal.dead_servers, wal.position,
             close_seconds=lambda: seconds_to_close(self.job.deadline - time.time(), live=wal.live), progress=progress,
         )  # fmt: skip
         try:
@@ -113,6 +89,7 @@ class _Reading:
             if not may_end_with(error, self.job.broken_wals, live=wal.live, newest=wal.newest):
                 raise
             progress.clean, self.report.ignored = False, error.have
+        self.report.end, self.report.clean = progress.end, progress.clean
 
     def _chosen(self, batch: WalBatch, kept: KeptEdits, path: str) -> Ints:
         """Return the entries that go into files."""
@@ -121,8 +98,8 @@ class _Reading:
         report.let_go += let_go
         if sum(len(ascii(name)) + QUOTES_CHARS for name in report.let_go) > MAX_LET_GO_CHARS:  # then requests remove them
             report.others, report.let_go = True, []
-        table_of, first_of = distinct_tables(batch)
-        names = [table_name(batch, int(entry)) for entry in first_of]
+        table_of = kept.table_of
+        names = [table_name(batch, int(entry)) for entry in kept.first_of]
         for entry in bulk_loads:
             self._leave_out(names[table_of[entry]], "some of its edits are bulk loads, whose order among them counts")
         if self.job.source.visibility_labels != VisibilityLabels.SHIP:

@@ -2,8 +2,7 @@
 
     run = { cell, int64 sequence id, int64 write time }*                                  see cells.py
 
-A run is one row of Spark's shuffle: a few megabytes instead of thousands of rows of cells. Edits are gathered until their memory
-is full. Then they are sorted store by store, and cut into runs of bounded size. A run may be cut after any cell.
+Edits are gathered until their memory is full. Then they are sorted store by store.
 
 **Which of two cells with one key counts.** A memstore gives each edit a growing number (mvcc), and shows the cell with the larger
 one. In a bulk-loaded file all cells have the load's one number instead, and of cells with one key the first one in the file is
@@ -20,29 +19,27 @@ Delete markers need no order: without NEW_VERSION_BEHAVIOR they hide the cells t
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.types import Bytes, Ints, OutBytes, OutInt32s, OutInts
+from walferry.base.kernels.compiled import unmanaged
+from walferry.base.kernels.types import Bytes, Flags, Ints, OutBytes, OutInt32s, OutInts
 from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.hbase.hfiles.cells import EDIT, SEQUENCE_ID, TAGS_LENGTH, WRITE_TIME
 from walferry.hbase.hfiles.cells import cell_end as stored_end
 from walferry.hbase.hfiles.errors import NoSuchStore
 from walferry.hbase.hfiles.sorting import group_positions, sort_positions
-from walferry.hbase.hfiles.stores import UNKNOWN, Store, Stores, TargetTable, find_family, find_region
+from walferry.hbase.hfiles.stores import UNKNOWN, Stores, find_family, find_region
 from walferry.hbase.wal.cells import cell_end, family_of, row_of, tags_start
 from walferry.hbase.wal.wal_batches import WalBatch
-from walferry.replication.filters.entry_filter import KeptEdits, distinct_tables, table_name
+from walferry.replication.filters.entry_filter import KeptEdits, table_name
 
-MEMORY_BYTES = 64 << 20
-RUN_BYTES = 4 << 20
+MEMORY_BYTES = 16 << 20  # more of them would be sorted beyond the processor's caches
 _KV_LENGTH: Final = 4  # a cell of a WAL begins with its length, a cell of a run does not
-_GROWTH: Final = TAGS_LENGTH + EDIT - _KV_LENGTH  # bytes that a cell grows by in a run, at most
 _INDEX_BYTES: Final = 48  # memory that sorting takes per cell
 
 
@@ -58,29 +55,74 @@ class Edits:
 
 @dataclass(frozen=True)
 class SortedRun:
-    """Cells of one store, sorted."""
+    """Cells of the store with this number, sorted."""
 
-    store: Store
+    store: int
     cells: int
     data: Bytes
 
 
-def sorted_runs(
-    edits: Iterable[Edits], tables: Mapping[bytes, TargetTable], *, memory_bytes: int = MEMORY_BYTES, run_bytes: int = RUN_BYTES
-) -> Iterator[SortedRun]:
-    """Yield all of `edits` as runs of about `run_bytes` bytes, or of one cell.
+@dataclass(frozen=True)
+class PlacedCells:
+    """Cells of a WAL batch, by their starts in its buffer, their entries, and the numbers of their stores.
 
-    Holds at most about twice `memory_bytes`, or twice the size of a larger batch. Raises BadBorders, and NoSuchStore at the
-    first edit that belongs into no store of `tables`.
+    `size` is their size in a run, in bytes.
     """
-    stores = Stores(tables)
+
+    starts: Ints
+    entries: Ints
+    stores: npt.NDArray[np.int32]
+    size: int
+
+
+class _State(enum.IntEnum):
+    """The elements of the state in which `_place` stops."""
+
+    CELLS = 0
+    SIZE = 1
+    ENTRY = 2  # of the cell that belongs into no store
+    FAMILY = 3  # the cell's family; UNKNOWN if there is no such table
+    FAMILY_LEN = 4
+
+
+def placed(edits: Edits, stores: Stores, wanted: Flags) -> PlacedCells:
+    """Find the store of each cell, and return the cells of `wanted` stores (a flag for each number).
+
+    Raises NoSuchStore at the first cell that belongs into none of `stores`.
+    """
+    batch, kept, entries = edits.batch, edits.kept, edits.entries
+    cells = int(kept.cells[entries].sum())
+    names = [table_name(batch, int(entry)) for entry in kept.first_of]
+    numbers = np.array([stores.number(name) for name in names], np.int64)
+    starts, entry_of, store_of = np.empty(cells, np.int64), np.empty(cells, np.int64), np.empty(cells, np.int32)
+    state = np.zeros(len(_State), np.int64)
+    if not _place(
+        batch.buf, entries, numbers[kept.table_of], kept.span_first, kept.span_start, kept.span_end, stores.arrays, wanted,
+        starts, entry_of, store_of, state,
+    ):  # fmt: skip
+        entry, family = int(state[_State.ENTRY]), int(state[_State.FAMILY])
+        name = None if family == UNKNOWN else batch.buf[family : family + int(state[_State.FAMILY_LEN])].tobytes()
+        raise NoSuchStore(edits.path, batch.entry_offset(entry), table_name(batch, entry), name)
+    taken = int(state[_State.CELLS])
+    return PlacedCells(starts[:taken], entry_of[:taken], store_of[:taken], int(state[_State.SIZE]))
+
+
+def sorted_runs(
+    edits: Iterable[Edits], stores: Stores, wanted: Flags, *, memory_bytes: int = MEMORY_BYTES
+) -> Iterator[list[SortedRun]]:
+    """Yield the edits of `wanted` stores (a flag for each number) as runs: one for each store, whenever the memory is full.
+
+    Holds at most about twice `memory_bytes`, or twice the size of a larger batch. Raises NoSuchStore.
+    """
     pieces: list[_Piece] = []
     for some in edits:
-        piece = _piece_of(some, stores)
+        piece = _piece_of(some, placed(some, stores, wanted))
         if pieces and sum(held.size for held in pieces) + piece.size > memory_bytes:
-            yield from _sorted(pieces, stores, run_bytes)
-        pieces.append(piece)
-    yield from _sorted(pieces, stores, run_bytes)
+            yield _sorted(pieces, len(stores.list))
+        if len(piece.positions):
+            pieces.append(piece)
+    if pieces:
+        yield _sorted(pieces, len(stores.list))
 
 
 @dataclass(frozen=True)
@@ -96,75 +138,44 @@ class _Piece:
         return len(self.data) + _INDEX_BYTES * len(self.positions)
 
 
-class _State(enum.IntEnum):
-    """The elements of the state in which `_take` stops."""
-
-    CELLS = 0
-    USED = 1
-    ENTRY = 2  # of the cell that belongs into no store
-    FAMILY = 3  # the cell's family; UNKNOWN if there is no such table
-    FAMILY_LEN = 4
-
-
-def _piece_of(edits: Edits, stores: Stores) -> _Piece:
-    """Copy the cells of some edits. Raises NoSuchStore."""
-    batch, kept, entries = edits.batch, edits.kept, edits.entries
-    index, cells = batch.index, int(kept.cells[entries].sum())
-    table_of, first_of = distinct_tables(batch)
-    names = [table_name(batch, int(entry)) for entry in first_of]
-    numbers = np.array([stores.number(name) for name in names], np.int64)
-    data: Bytes = np.empty(int(kept.size[entries].sum()) + _GROWTH * cells, np.uint8)
-    positions, store_of = np.empty(cells, np.int64), np.empty(cells, np.int32)
-    state = np.zeros(len(_State), np.int64)
-    if not _take(
-        batch.buf, entries, index.sequence_id, index.write_time, numbers[table_of], kept.span_first, kept.span_start,
-        kept.span_end, stores.arrays, data, positions, store_of, state,
-    ):  # fmt: skip
-        entry, family = int(state[_State.ENTRY]), int(state[_State.FAMILY])
-        name = None if family == UNKNOWN else batch.buf[family : family + int(state[_State.FAMILY_LEN])].tobytes()
-        raise NoSuchStore(edits.path, batch.entry_offset(entry), table_name(batch, entry), name)
-    taken = int(state[_State.CELLS])
-    return _Piece(data[: state[_State.USED]], positions[:taken], store_of[:taken])
+def _piece_of(edits: Edits, cells: PlacedCells) -> _Piece:
+    """Copy cells of some edits."""
+    data: Bytes = np.empty(cells.size, np.uint8)
+    positions = np.empty(len(cells.starts), np.int64)
+    index = edits.batch.index
+    _copy(edits.batch.buf, cells.starts, cells.entries, index.sequence_id, index.write_time, data, positions)
+    return _Piece(data, positions, cells.stores)
 
 
-def _sorted(pieces: list[_Piece], stores: Stores, run_bytes: int) -> Iterator[SortedRun]:
-    """Yield the cells of all pieces as runs. Empties the list of pieces."""
-    if not pieces:
-        return
+def _sorted(pieces: list[_Piece], stores: int) -> list[SortedRun]:
+    """Return the cells of all pieces as runs, one for each store. Empties the list of pieces."""
     begins = np.cumsum([0, *(len(piece.data) for piece in pieces)])
     positions = np.concatenate([piece.positions + begin for piece, begin in zip(pieces, begins, strict=False)])
     store_of = np.concatenate([piece.stores for piece in pieces])
     data = np.concatenate([piece.data for piece in pieces])
     pieces.clear()
-    first, grouped = np.zeros(len(stores.list) + 1, np.int64), np.empty(len(positions), np.int64)
+    first, grouped = np.zeros(stores + 1, np.int64), np.empty(len(positions), np.int64)
     group_positions(store_of, positions, len(positions), first, grouped)
     words, other_words = np.empty((2, len(positions)), np.uint64)
+    gathered, used, runs = np.empty_like(data), 0, []
     for number in np.flatnonzero(np.diff(first)):
         start, end = int(first[number]), int(first[number + 1])
         sort_positions(data, grouped, start, end, words, positions, other_words)
-        while start < end:
-            cells, size = _measure(data, grouped, start, end, run_bytes)
-            run: Bytes = np.empty(size, np.uint8)
-            _gather(data, grouped, start, start + cells, run)
-            yield SortedRun(stores.list[number], cells, run)
-            start += cells
-
-
-@inlined
-def _end_in_run(data: Bytes, pos: int) -> int:
-    """Return the position after the cell at `pos` of a run, including the edit's numbers behind it."""
-    return stored_end(data, pos) + EDIT
+        after = _gather(data, grouped, start, end, gathered, used)
+        runs.append(SortedRun(int(number), end - start, gathered[used:after]))
+        used = after
+    return runs
 
 
 @unmanaged
-def _take(
-    buf: Bytes, entries: Ints, sequence_id: Ints, write_time: Ints, table_of: Ints, span_first: Ints, span_start: Ints,
-    span_end: Ints, stores: tuple[Ints, Ints, Ints, Ints, Bytes, Ints, Bytes], data: OutBytes, positions: OutInts,
+def _place(
+    buf: Bytes, entries: Ints, table_of: Ints, span_first: Ints, span_start: Ints, span_end: Ints,
+    stores: tuple[Ints, Ints, Ints, Ints, Bytes, Ints, Bytes], wanted: Flags, starts: OutInts, entry_of: OutInts,
     store_of: OutInt32s, state: OutInts,
 ) -> bool:  # fmt: skip
-    """Copy the cells of `entries` to `data`. Returns False at a cell that belongs into no store."""
-    first_region, first_family, first_store, starts, start_bytes, families, family_bytes = stores
-    count, used = 0, 0
+    """Find the stores of the cells of `entries`, and note the wanted ones. Returns False at a cell that belongs into no store."""
+    first_region, first_family, first_store, region_starts, start_bytes, families, family_bytes = stores
+    count, size = 0, 0
     for entry in entries:
         table = table_of[entry]
         state[_State.ENTRY] = entry
@@ -179,37 +190,39 @@ def _take(
                 if family == UNKNOWN:
                     return False
                 row, row_len = row_of(buf, pos)
-                region = find_region(buf, row, row_len, table, first_region, starts, start_bytes)
-                store_of[count] = first_store[table] + region * (first_family[table + 1] - first_family[table]) + family
-                positions[count] = used
-                count += 1
+                region = find_region(buf, row, row_len, table, first_region, region_starts, start_bytes)
+                store = first_store[table] + region * (first_family[table + 1] - first_family[table]) + family
                 after = cell_end(buf, pos)
-                used = copy_bytes(data, used, buf, pos + _KV_LENGTH, after - pos - _KV_LENGTH)
-                if tags_start(buf, pos) == after:
-                    used = put_int(data, used, 0, TAGS_LENGTH)
-                used = put_int(data, used, sequence_id[entry], SEQUENCE_ID)
-                used = put_int(data, used, write_time[entry], WRITE_TIME)
+                if wanted[store]:
+                    starts[count], entry_of[count], store_of[count] = pos, entry, store
+                    count += 1
+                    size += after - pos - _KV_LENGTH + EDIT + (TAGS_LENGTH if tags_start(buf, pos) == after else 0)
                 pos = after
-    state[_State.CELLS], state[_State.USED] = count, used
+    state[_State.CELLS], state[_State.SIZE] = count, size
     return True
 
 
 @unmanaged
-def _measure(data: Bytes, positions: Ints, start: int, end: int, limit: int) -> tuple[int, int]:
-    """Return how many of the cells at `positions[start:end]` make a run of `limit` bytes, at least one, and the run's size."""
-    size = 0
-    for i in range(start, end):
-        length = _end_in_run(data, positions[i]) - positions[i]
-        if size > 0 and size + length > limit:
-            return i - start, size
-        size += length
-    return end - start, size
+def _copy(
+    buf: Bytes, starts: Ints, entry_of: Ints, sequence_id: Ints, write_time: Ints, data: OutBytes, positions: OutInts
+) -> None:
+    """Copy cells to `data`, each with the numbers of its edit, and note their positions."""
+    used = 0
+    for i in range(starts.size):
+        pos, entry = starts[i], entry_of[i]
+        positions[i] = used
+        after = cell_end(buf, pos)
+        used = copy_bytes(data, used, buf, pos + _KV_LENGTH, after - pos - _KV_LENGTH)
+        if tags_start(buf, pos) == after:
+            used = put_int(data, used, 0, TAGS_LENGTH)
+        used = put_int(data, used, sequence_id[entry], SEQUENCE_ID)
+        used = put_int(data, used, write_time[entry], WRITE_TIME)
 
 
 @unmanaged
-def _gather(data: Bytes, positions: Ints, start: int, end: int, run: OutBytes) -> None:
-    """Copy the cells at `positions[start:end]` to `run`."""
-    at = 0
+def _gather(data: Bytes, positions: Ints, start: int, end: int, gathered: OutBytes, at: int) -> int:
+    """Copy the cells at `positions[start:end]`, with the numbers of their edits, to `gathered[at:]`. Returns the end."""
     for i in range(start, end):
         pos = positions[i]
-        at = copy_bytes(run, at, data, pos, _end_in_run(data, pos) - pos)
+        at = copy_bytes(gathered, at, data, pos, stored_end(data, pos) + EDIT - pos)
+    return at

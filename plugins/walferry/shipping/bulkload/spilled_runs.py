@@ -1,4 +1,4 @@
-"""Keeps the runs of one partition on a local disk until its regions are loaded.
+"""Keeps the sorted runs of one task on a local disk until its regions are loaded.
 
 They lie in one file without a name, so the disk is freed however the process ends.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from walferry.base.closing import Closing
 from walferry.hbase.files.systems import read_fd
-from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow
+from walferry.shipping.bulkload.runs import SortedRun
 
 LOCAL_DIRS = "SPARK_LOCAL_DIRS"  # Spark's own variable, which it gives to its Python workers
 
@@ -32,46 +32,28 @@ class FileRun:
 
 
 class HeldRuns(Closing):
-    """A partition's runs, notes and reports."""
+    """A task's runs. `cells` counts the cells of each store."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         folder = environment.get(LOCAL_DIRS, "").partition(",")[0]
         self._file = tempfile.TemporaryFile(dir=folder if os.path.isdir(folder) else None)  # noqa: SIM115  # closed in `close`
-        self._stores: dict[int, dict[int, list[tuple[int, int, FileRun]]]] = {}  # by region and family: WAL, number, run
+        self._runs: dict[int, list[FileRun]] = defaultdict(list)
         self._size = 0
-        self.notes: list[Note] = []
-        self.reports: list[bytes] = []
-        self.counts: Counter[int] = Counter()  # the number of runs by WAL
+        self.cells: Counter[int] = Counter()
 
-    def take(self, rows: Iterable[ShuffleRow]) -> None:
-        """Take all rows."""
-        for row in rows:
-            if row.region == NOTE:
-                self.notes.append(Note.from_json(bytes(row.data)))
-            elif row.region == REPORT:
-                self.reports.append(bytes(row.data))
-            else:
-                self._file.write(row.data)
-                run = FileRun(self._file.fileno(), self._size, len(row.data))
-                self._stores.setdefault(row.region, {}).setdefault(row.family, []).append((row.wal, row.number, run))
-                self._size += len(row.data)
-                self.counts[row.wal] += 1
+    def take(self, runs: Iterable[Sequence[SortedRun]]) -> None:
+        """Take all runs."""
+        for some in runs:
+            for run in some:
+                self._file.write(run.data.data)
+                self._runs[run.store].append(FileRun(self._file.fileno(), self._size, len(run.data)))
+                self._size += len(run.data)
+                self.cells[run.store] += run.cells
         self._file.flush()
 
-    @property
-    def regions(self) -> list[int]:
-        """The numbers of the regions that have runs, in descending order of their bytes."""
-        return sorted(self._stores, key=self.size_of, reverse=True)
-
-    def size_of(self, region: int) -> int:
-        """Return the bytes of a region's runs."""
-        return sum(run.size for runs in self._stores[region].values() for *_, run in runs)
-
-    def runs(self, region: int, wanted: Callable[[int], bool]) -> dict[int, list[FileRun]]:
-        """Return a region's runs by family, in the order of their WALs, leaving out WALs that are not `wanted`."""
-        ordered = {family: sorted(runs, key=lambda run: run[:2]) for family, runs in self._stores[region].items()}
-        found = {family: [run for wal, _, run in runs if wanted(wal)] for family, runs in ordered.items()}
-        return {family: runs for family, runs in found.items() if runs}
+    def of(self, store: int) -> list[FileRun]:
+        """Return a store's runs, in the order in which they came."""
+        return self._runs.get(store, [])
 
     def close(self) -> None:
         """Free the disk."""

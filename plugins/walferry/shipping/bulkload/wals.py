@@ -1,4 +1,4 @@
-"""Chooses the WALs that one job loads, and divides them into the parts that its tasks read.
+"""Chooses the WALs that one job loads.
 
 WALs are numbered over all groups: group by group, and within a group oldest first. A group's WALs are loaded up to the first one
 that cannot be loaded, so all edits that are shipped later are younger.
@@ -13,9 +13,6 @@ from itertools import takewhile
 from walferry.hbase.errors import PositionError
 from walferry.hbase.files.store import WalLocation
 from walferry.shipping.candidates import Candidate
-
-LARGEST_PART_BYTES = 256 << 20  # of a part without its last WAL
-PARTS_A_CORE = 4  # so that the last parts end at about the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +53,3 @@ def number_wals(groups: Sequence[Sequence[Candidate]], found: Mapping[str, WalLo
         )  # fmt: skip
         start = end
     return numbered
-
-
-def parts_of(wals: Sequence[LoadWal], cores: int, least_bytes: int) -> list[list[LoadWal]]:
-    """Divide the WALs into parts of neighbours, about PARTS_A_CORE per core. All but the last have at least `least_bytes`."""
-    total = sum(wal.bytes_left for wal in wals)
-    enough = max(least_bytes, min(LARGEST_PART_BYTES, total // (PARTS_A_CORE * max(1, cores))))
-    parts: list[list[LoadWal]] = []
-    size = enough
-    for wal in wals:
-        if size >= enough:
-            parts.append([])
-            size = 0
-        parts[-1].append(wal)
-        size += wal.bytes_left
-    return parts

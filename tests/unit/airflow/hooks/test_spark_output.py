@@ -119,10 +119,10 @@ def test_what_spark_warns_of_after_an_error_is_not_its_reason() -> None:
     lines = [
         "Traceback (most recent call last):",
         '  File "load.py", line 1',
-        "walferry.load.errors.BrokenRow: row 1 came out with other bytes",
+        "walferry.load.errors.NotLoaded: row 1 came out with other bytes",
         "26/11/23 16:00:00 WARN ShutdownHookManager: deleting a folder",
     ]
-    assert failure(lines).endswith("BrokenRow: row 1 came out with other bytes")
+    assert failure(lines).endswith("NotLoaded: row 1 came out with other bytes")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.unit.hbase.hfiles.edits import global_entry
+from tests.unit.hbase.hfiles.edits import global_entry, runs_of
 from tests.unit.hbase.hfiles.models import random_cells, stored
 from tests.unit.hbase.hfiles.test_merge import encoded
 from tests.unit.hbase.wal.encoder import encode_entry
@@ -30,7 +30,7 @@ from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.entry_filter import filter_batch
-from walferry.shipping.bulkload.runs import Edits, sorted_runs
+from walferry.shipping.bulkload.runs import Edits
 
 TABLES = {b"t": TargetTable((b"f", b"fam", b"gg"), (b"", b"row-8", b"row-80000000"))}
 CELLS = random_cells(3, 24, value=20)
@@ -53,8 +53,9 @@ def sort(data: bytes) -> list[bytes] | None:
     batch = WalBatch(buf, 0, scan_entries(buf, 0, len(buf)).index)
     try:
         kept = filter_batch(batch, RULES, "wal")
-        edits = Edits(batch, kept, np.flatnonzero(kept.cells), "wal")
-        return [run.data.tobytes() for run in sorted_runs([edits], TABLES, run_bytes=200)]
+        entries = np.flatnonzero(kept.cells)
+        edits = [Edits(batch, kept, some, "wal") for some in (entries[::2], entries[1::2])]
+        return [run.data.tobytes() for run in runs_of(edits, TABLES, memory_bytes=1)]
     except (NoSuchStore, WalCorruptError):
         return None
 

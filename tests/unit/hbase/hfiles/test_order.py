@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.unit.hbase.hfiles.edits import edits_of, global_entry
+from tests.unit.hbase.hfiles.edits import edits_of, global_entry, runs_of
 from tests.unit.hbase.hfiles.models import stored
 from tests.unit.hbase.hfiles.test_merge import encoded, held, merged
 from tests.unit.hbase.wal.encoder import PUT, Cell, encode_tags
@@ -20,7 +20,6 @@ from tests.unit.hbase.wal.memory_file import MemoryFile
 from walferry.hbase.hfiles import merge
 from walferry.hbase.hfiles.errors import OrderUnknown
 from walferry.hbase.hfiles.stores import TargetTable
-from walferry.shipping.bulkload.runs import sorted_runs
 
 FOREVER, SHORT, LONG = b"", *(encode_tags([(8, ttl.to_bytes(8))]) for ttl in (1000, 2000))
 
@@ -137,7 +136,7 @@ def test_other_keys_are_not_compared() -> None:
 def test_a_table_that_began_anew_within_what_is_sorted_at_once_is_refused() -> None:
     numbers = [(8, 1000), (9, 1001), (4, 5000)]
     entries = [global_entry([cell(b"%d" % i)], number, b"t", time) for i, (number, time) in enumerate(numbers)]
-    (run,) = sorted_runs([edits_of(*entries)], {b"t": TargetTable((b"f",), (b"",))})
+    (run,) = runs_of([edits_of(*entries)], {b"t": TargetTable((b"f",), (b"",))})
     with pytest.raises(OrderUnknown, match="sequence id 4 written at 5000 ms and sequence id 9 written at 1001 ms"):
         merged([MemoryFile(run.data.data)])
 

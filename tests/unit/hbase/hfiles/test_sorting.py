@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.hbase.hfiles.edits import edits_of, global_entry
+from tests.unit.hbase.hfiles.edits import edits_of, global_entry, runs_of
 from tests.unit.hbase.hfiles.models import sort_key, split_run
 from tests.unit.hbase.wal.encoder import PUT, Cell
-from walferry.hbase.hfiles.stores import Store, TargetTable
-from walferry.shipping.bulkload.runs import SortedRun, sorted_runs
+from walferry.hbase.hfiles.stores import TargetTable
+from walferry.shipping.bulkload.runs import SortedRun
 
 
-def by_store(runs: Sequence[SortedRun]) -> dict[Store, list[list[tuple[Cell, int, int]]]]:
-    found: dict[Store, list[list[tuple[Cell, int, int]]]] = {}
+def by_store(runs: Sequence[SortedRun]) -> dict[int, list[list[tuple[Cell, int, int]]]]:
+    found: dict[int, list[list[tuple[Cell, int, int]]]] = {}
     for run in runs:
         cells = split_run(run.data.tobytes())
         assert len(cells) == run.cells
@@ -31,7 +31,7 @@ def test_of_equal_keys_the_largest_sequence_id_comes_first_and_within_one_the_la
     entries = [
         global_entry([Cell(row, b"f", b"q", 1, PUT, struct.pack(">i", i))], number) for i, (row, number) in enumerate(cells)
     ]
-    (found,) = by_store(list(sorted_runs([edits_of(*entries)], {b"t": TargetTable((b"f",), (b"",))}))).values() or ([[]],)
+    (found,) = by_store(runs_of([edits_of(*entries)], {b"t": TargetTable((b"f",), (b"",))})).values() or ([[]],)
     values = [(cell.row, number, struct.unpack(">i", cell.value)[0]) for cell, number, _ in found[0]]
     assert values == sorted(((row, n, i) for i, (row, n) in enumerate(cells)), key=lambda found: (found[0], -found[1], -found[2]))
 
@@ -42,7 +42,6 @@ def test_many_cells_are_sorted(prefix: bytes) -> None:
     numbers = rng.permutation(20_000)
     cells = [Cell(prefix + b"%d" % (i // 3), b"f", b"q%d" % (i % 3), int(i) % 7, PUT, b"v" * (int(i) % 50)) for i in numbers]
     edits = [edits_of(global_entry(cells[i : i + 500], i + 1)) for i in range(0, len(cells), 500)]
-    runs = list(sorted_runs(edits, {b"t": TargetTable((b"f",), (b"",))}, run_bytes=100_000))
+    runs = runs_of(edits, {b"t": TargetTable((b"f",), (b"",))})
     found = [cell for run in runs for cell, *_ in split_run(run.data.tobytes())]
     assert found == sorted(cells, key=sort_key)
-    assert 100_000 - 200 < min(len(run.data) for run in runs[:-1]) <= max(len(run.data) for run in runs) <= 100_000

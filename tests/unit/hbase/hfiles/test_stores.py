@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from walferry.hbase.hfiles.errors import BadBorders
-from walferry.hbase.hfiles.stores import TargetTable
-from walferry.shipping.bulkload.runs import sorted_runs
+from walferry.hbase.hfiles.stores import Stores, TargetTable
 
 
 @pytest.mark.parametrize(
@@ -24,4 +23,4 @@ from walferry.shipping.bulkload.runs import sorted_runs
 )
 def test_borders_that_contradict_themselves_are_an_error(families, starts, problem: str) -> None:
     with pytest.raises(BadBorders, match=f"table t of the peer cluster: .*{problem}"):
-        list(sorted_runs([], {b"t": TargetTable(families, starts)}))
+        Stores({b"t": TargetTable(families, starts)})

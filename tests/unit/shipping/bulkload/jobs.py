@@ -34,7 +34,7 @@ def targets(*tables: bytes, unfit: Mapping[bytes, str] | None = None) -> Targets
 
 def job(tables: Targets | None = None, *, source: SourceCluster = SOURCE, **fields: Any) -> LoadJob:
     made = LoadJob(
-        source=source, peer_id="p", record="/record", rules=RULES, targets=tables or targets(b"t", b"u"), partitions=3,
+        source=source, peer_id="p", record="/record", rules=RULES, targets=tables or targets(b"t", b"u"),
         deadline=time.time() + 3600, peer_state=("/hbase/replication/peers/p/peer-state", 1),
     )  # fmt: skip
     return replace(made, **fields)

@@ -1,96 +1,91 @@
-"""The parts of a load that a backend gets, which its workers can read and load, and its possible answers."""
+"""A load's two stages, as a backend runs them, and what is told of them."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar
 
-import pyarrow as pa
 import pytest
 
 from tests.unit.shipping.bulkload.jobs import groups_of, job
-from tests.unit.shipping.bulkload.load_server import LoadBackend
-from walferry.base.jobs import Backend, BackendFailed, Shuffle
+from walferry.base.jobs import Backend, BackendFailed
+from walferry.base.records import Record
 from walferry.shipping.bulkload import load_spread
-from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.load_spread import OUTCOME, LoadProgress, shown, spread_load
-from walferry.shipping.bulkload.loading import Loaded, PartitionOutcome
-from walferry.shipping.bulkload.rows import NOTE, Note, rows_in
-from walferry.shipping.bulkload.wals import LoadWal
+from walferry.shipping.bulkload.load_spread import LoadProgress, load_all, survey_all
+from walferry.shipping.bulkload.loading import Loaded, ShareOutcome
+from walferry.shipping.bulkload.reading import WalReport
+from walferry.shipping.bulkload.shares import Share
+from walferry.shipping.bulkload.survey import WalSurvey
+
+R = TypeVar("R", bound=Record)
+
+SHARES = [Share(((0, 5), (1, 5)), (0,)), Share(((2, 5),), (0, 1))]
+WALS = [wal for group in groups_of(1, 2) for wal in group]
 
 
-def spread_on(backend: LoadBackend) -> Callable[[LoadJob, Sequence[Sequence[LoadWal]]], list[PartitionOutcome]]:
-    return partial(spread_load, cast(Backend, backend), print)
+class Answers:
+    """A backend that takes the work as a process does, and answers."""
+
+    cores = most_tasks = 4
+    least_bytes = 0
+
+    def __init__(self, *answers: Record) -> None:
+        self._answers = answers
+
+    def run(
+        self, function: Callable[[Any], Any], items: Sequence[Any], result: type[R], lost: object = None, progress: object = None
+    ) -> list[R]:
+        pickle.loads(pickle.dumps((function, items)))
+        assert len(items) == len(self._answers)
+        return [result.from_json(answer.to_json()) for answer in self._answers]
 
 
-def test_outcomes_come_as_they_were_told() -> None:
-    outcomes = [PartitionOutcome("t", "t-0", Loaded(1, 2, 3)), PartitionOutcome(notes=("{}",))]
-    assert spread_on(LoadBackend(*outcomes))(job(), groups_of(2, 1)) == outcomes
+def answering(*answers: Record) -> Backend:
+    return Answers(*answers)
 
 
-def test_an_answer_that_is_no_outcome_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nonsense(_: LoadBackend, work: Shuffle) -> list[str]:
-        return ["[]"]
-
-    monkeypatch.setattr(LoadBackend, "shuffle", nonsense)
-    with pytest.raises(BackendFailed, match="an answer of a load cannot be read"):
-        spread_on(LoadBackend())(job(), groups_of(1))
+def test_surveys_and_outcomes_come_as_they_were_told() -> None:
+    surveys = [WalSurvey(WalReport(number, tables={"t": [1, 2, 3, 4]}), regions=((0, 5, 50),)) for number in range(3)]
+    assert survey_all(answering(*surveys), print, job(wals=WALS)) == surveys
+    outcomes = [ShareOutcome(2, Loaded(1, 2, 3)), ShareOutcome(0, failed={"it split": ("t",)})]
+    assert load_all(answering(*outcomes), print, job(wals=WALS), SHARES) == outcomes
 
 
-def test_a_backend_may_answer_all_that_there_can_be() -> None:
-    """A WAL can be broken, and have edits of an unfit table: two notes for each partition. Else there is a report of it."""
-    backend, made = LoadBackend(), job()
-    spread_on(backend)(made, groups_of(1))
-    spread_on(backend)(made, groups_of(2, 3))
-    first, second = backend.taken
-    assert first.most_answers >= len(made.regions) + 2 * made.partitions
-    assert second.most_answers >= len(made.regions) + 2 * made.partitions * 5
+def test_surveys_of_other_wals_are_told() -> None:
+    surveys = [WalSurvey(WalReport(number)) for number in (0, 2, 1)]
+    with pytest.raises(BackendFailed, match="the answer for WAL 1 is one for 2"):
+        survey_all(answering(*surveys), print, job(wals=WALS))
 
 
-@pytest.mark.parametrize(
-    ("stages", "text"),
-    [
-        ([], ""),
-        ([(0, 0)], ""),
-        ([(0, 1200), (0, 8)], "read 0 of 1,200 parts of the WALs"),
-        ([(1200, 1200)], "read 1,200 of 1,200 parts of the WALs"),
-        ([(4, 4), (3, 8)], "read 4 of 4 parts of the WALs, loaded 3 of 8 partitions of the regions"),
-        ([(3, 4), (3, 8)], "read 3 of 4 parts of the WALs"),  # some are read again, as an executor was lost
-    ],
-)
-def test_loading_is_told_of_once_all_is_read(stages: list[tuple[int, int]], text: str) -> None:
-    assert shown(stages) == text
+@pytest.mark.parametrize("wrong", [ShareOutcome(3), ShareOutcome(1), ShareOutcome()])
+def test_an_outcome_that_leaves_regions_out_without_a_reason_is_told(wrong: ShareOutcome) -> None:
+    """These regions would count as loaded."""
+    with pytest.raises(BackendFailed, match="the answer for 2 regions is one for"):
+        load_all(answering(wrong, ShareOutcome(1)), print, job(wals=WALS), SHARES)
 
 
 def test_only_what_has_changed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_spread, "EVERY_SECONDS", 0.0)
     reported: list[str] = []
-    progress = LoadProgress(reported.append)
+    progress = LoadProgress(reported.append, "read {} of {} parts")
     for done in (0, 0, 1, 1):
-        progress([(done, 2), (0, 2)])
-    assert reported == ["read 0 of 2 parts of the WALs", "read 1 of 2 parts of the WALs"]
+        progress(done, 1200)
+    assert reported == ["read 0 of 1,200 parts", "read 1 of 1,200 parts"]
 
 
 def test_not_every_change_is_told() -> None:
     reported: list[str] = []
-    progress = LoadProgress(reported.append)
+    progress = LoadProgress(reported.append, "read {} of {} parts")
     for done in range(1000):
-        progress([(done, 1000)])
-    assert reported == ["read 0 of 1,000 parts of the WALs"]
+        progress(done, 1000)
+    assert reported == ["read 0 of 1,000 parts"]
 
 
-def test_the_tasks_of_the_plan_read_and_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = LoadBackend()
-    made = job(deadline=0.0)
-    spread_load(cast(Backend, backend), print, made, groups_of(1, 1))
-    (work,) = backend.taken
-    assert work.items == 2
-    read, load = (pickle.loads(pickle.dumps(function))() for function in (work.first, work.second))
-    rows = [batch for number in (0, 1) for batch in read([pa.RecordBatch.from_pydict({"id": [number]})])]
-    notes = [Note.from_json(bytes(row.data)) for row in rows_in(rows) if row.region == NOTE]
-    assert [(note.first, note.end) for note in notes] == [(0, 1)] * 3 + [(1, 2)] * 3
-    monkeypatch.setattr("walferry.shipping.bulkload.loading._load", lambda *_: pytest.fail("there is nothing to load"))
-    reported: list[Any] = [text for batch in load(rows) for text in batch[OUTCOME].to_pylist()]
-    assert [PartitionOutcome.from_json(text).notes for text in reported] == [(notes[0].to_json(), notes[3].to_json())]
+def test_the_work_for_the_tasks_does_not_contain_what_they_make_of_it() -> None:
+    """Stores and the like are made by each task."""
+    made = job(wals=WALS)
+    before = len(pickle.dumps(made))
+    answers = [WalSurvey(WalReport(number)) for number in range(3)]
+    survey_all(answering(*answers), print, made)
+    assert len(pickle.dumps(made)) == before

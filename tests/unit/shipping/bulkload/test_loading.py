@@ -1,26 +1,28 @@
-"""Partitions read all notes before they load, and report each region's outcome."""
+"""A task loads the regions of its share, one or a few at a time, and says which tables are not loaded, and why."""
 
 from __future__ import annotations
 
-import json
 import queue
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.unit.shipping.bulkload.jobs import job, targets
+from tests.unit.shipping.bulkload.jobs import groups_of, job
 from walferry.base.zk.errors import ConnectError
 from walferry.hbase.hfiles.errors import TooManyRuns
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError
 from walferry.hbase.tables.errors import MissingTable
+from walferry.hbase.wal.errors import WalCorruptError
 from walferry.jobs.connect.connect_job import MAX_TEXT_CHARS
 from walferry.load.errors import LoadOvertaken, NotLoaded, reason_of
 from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
-from walferry.shipping.bulkload.loading import Loaded, PartitionOutcome, Runs, load_partition
-from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow, WalReport
+from walferry.shipping.bulkload.loading import Loaded, Runs, ShareOutcome, load_share
+from walferry.shipping.bulkload.runs import SortedRun
+from walferry.shipping.bulkload.shares import Share
 
 T, U = (0, 1), (2, 3)  # regions of tables t and u
 
@@ -40,14 +42,20 @@ class Loader:
         return Loaded(1, 10, 1)
 
 
-Load = Callable[..., tuple[list[PartitionOutcome], Loader]]
+Load = Callable[..., tuple[ShareOutcome, Loader]]
 
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Load:
-    """`load(rows)` → the outcomes, and the loader. One region is loaded at a time, the one with most bytes first."""
+    """`load({region: cells})` → the outcome, and the loader. One region is loaded at a time, the one with most cells first.
 
-    def load(rows: list[ShuffleRow], errors: dict[int, Exception] | None = None, away: Exception | None = None) -> Any:
+    The WALs have as many cells as the share says, but for those in `found`. `unread` is the error that reading ends with.
+    """
+
+    def load(
+        cells: dict[int, int], errors: dict[int, Exception] | None = None, away: Exception | None = None,
+        found: dict[int, int] | None = None, unread: Exception | None = None,
+    ) -> Any:  # fmt: skip
         loader = Loader(errors or {})
 
         @contextmanager
@@ -58,100 +66,86 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
             one.put(loader)
             yield one
 
+        def runs(*_: object) -> Iterator[list[SortedRun]]:
+            yield [
+                SortedRun(region, count, np.full(count, region, np.uint8)) for region, count in (cells | (found or {})).items()
+            ]
+            if unread is not None:
+                raise unread
+
         monkeypatch.setattr(loading, "_loaders", loaders)
-        return list(load_partition(rows, job(targets(b"t", b"u")))), loader
+        monkeypatch.setattr(loading, "sorted_runs", runs)
+        (wals,) = groups_of(2)
+        outcome = load_share(job(wals=wals), Share(tuple(cells.items()), (0, 1)))
+        return ShareOutcome.from_json(outcome.to_json()), loader
 
     return load
 
 
-def run(region: int, wal: int = 0, size: int = 1) -> ShuffleRow:
-    return ShuffleRow(0, region, 0, wal, 0, memoryview(bytes([wal]) * size))
-
-
-def note(**fields: Any) -> ShuffleRow:
-    return ShuffleRow(0, NOTE, 0, 0, 0, memoryview(Note(**fields).to_json().encode()))
-
-
-def errors_of(outcomes: list[PartitionOutcome]) -> dict[str, str]:
-    return {outcome.region: outcome.error for outcome in outcomes if outcome.region}
-
-
-def test_a_note_that_comes_last_counts_for_all(load: Load) -> None:
-    rows = [run(0, wal) for wal in range(4)] + [run(2), note(first=1, end=3, error="broken"), note(unfit={"u": "labels"})]
-    outcomes, loader = load(rows)
-    assert loader.loaded == {0: [b"\0", b"\3"]}
-    assert errors_of(outcomes) == {"t-0": ""}
-    assert [Note.from_json(text).error for outcome in outcomes for text in outcome.notes] == ["broken", ""]
-
-
-def test_a_note_without_a_reason_counts_too(load: Load) -> None:
-    _, loader = load([run(0, 0), run(0, 1), note(first=1, end=2)])
-    assert loader.loaded == {0: [b"\0"]}
+def test_each_region_is_loaded_with_its_runs(load: Load) -> None:
+    outcome, loader = load({0: 2, 3: 1})
+    assert outcome == ShareOutcome(2, Loaded(2, 20, 2))
+    assert loader.loaded == {0: [b"\0\0"], 3: [b"\3"]}
 
 
 def test_of_a_table_that_cannot_be_loaded_no_more_regions_are_but_those_of_others(load: Load) -> None:
-    rows = [run(T[0], size=9), run(T[1], size=8), run(U[0], size=7)]
     for error in (RemoteError("rs", "x.NotServing", "no"), NotLoaded("no"), MissingTable("t", "peer_cluster"), TooManyRuns(2, 1)):
-        outcomes, loader = load(rows, {0: error})
-        assert errors_of(outcomes) == {"t-0": str(error), "t-1": str(error), "u-0": ""}
+        outcome, loader = load({T[0]: 9, T[1]: 8, U[0]: 7}, {0: error})
+        assert (outcome.regions, outcome.failed) == (1, {str(error): ("t",)})
         assert list(loader.loaded) == [2]
 
 
 @pytest.mark.parametrize("error", [LoadOvertaken("over"), ConnectionFailed("rs", "refused"), TimeoutError("timed out")])
 def test_nothing_more_is_loaded_once_the_peer_cluster_is_silent_or_the_load_is_over(load: Load, error: Exception) -> None:
-    outcomes, loader = load([run(0, size=9), run(1, size=8), run(2, size=7)], {0: error})
-    assert set(errors_of(outcomes).values()) == {str(error)}
+    outcome, loader = load({0: 9, 1: 8, 2: 7}, {0: error})
+    assert outcome == ShareOutcome(0, Loaded(), {str(error): ("t", "u")})
     assert not loader.loaded
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), OSError(), NotLoaded("  \n")])
 def test_an_error_without_words_is_an_error(load: Load, error: Exception) -> None:
-    """Without a reason its region would count as loaded."""
-    outcomes, _ = load([run(0)], {0: error})
-    assert errors_of(outcomes) == {"t-0": type(error).__name__}
-    assert errors_of([PartitionOutcome.from_json(outcome.to_json()) for outcome in outcomes])["t-0"]
+    """Without a reason its table would count as loaded."""
+    outcome, _ = load({0: 1}, {0: error})
+    assert outcome.failed == {type(error).__name__: ("t",)}
     assert reason_of(error)
 
 
+@pytest.mark.parametrize("cells", [0, 1, 3])
+def test_a_region_with_other_cells_than_before_is_not_loaded(load: Load, cells: int) -> None:
+    """Otherwise edits that one of two readings has not seen would count as shipped."""
+    outcome, loader = load({0: 2, 2: 5}, found={0: cells})
+    ((why, tables),) = outcome.failed.items()
+    assert why.startswith(f"the WALs had 2 cells for region t-0, and {cells} when they were read again")
+    assert (outcome.regions, tables, list(loader.loaded)) == (1, ("t",), [2])
+
+
+def test_of_wals_that_cannot_be_read_again_nothing_is_loaded(load: Load) -> None:
+    outcome, loader = load({0: 1, 3: 1}, unread=WalCorruptError("hdfs://a/wal", 7, "it has changed"))
+    ((why, tables),) = outcome.failed.items()
+    assert "hdfs://a/wal" in why
+    assert (outcome.regions, set(tables), loader.loaded) == (0, {"t", "u"}, {})
+
+
 def test_of_a_cluster_that_cannot_be_reached_no_region_is_loaded(load: Load) -> None:
-    outcomes, _ = load([run(0), run(3), note(unfit={"x": "labels"})], away=ConnectError("away"))
-    assert errors_of(outcomes) == {"t-0": "away", "u-1": "away"}
+    outcome, _ = load({0: 1, 3: 1}, away=ConnectError("away"))
+    assert (outcome.regions, {why: set(tables) for why, tables in outcome.failed.items()}) == (0, {"away": {"t", "u"}})
 
 
 def test_what_goes_wrong_otherwise_fails_the_task(load: Load) -> None:
     with pytest.raises(RuntimeError, match="a bug"):
-        load([run(0)], {0: RuntimeError("a bug")})
+        load({0: 1}, {0: RuntimeError("a bug")})
 
 
-def test_a_partition_without_runs_opens_nothing(load: Load) -> None:
-    report = ShuffleRow(0, REPORT, 0, 0, 0, memoryview(WalReport(0).to_json().encode()))
-    outcomes, _ = load([report], away=RuntimeError("opened"))
-    assert [outcome.reports for outcome in outcomes] == [(WalReport(0).to_json(),)]
-
-
-def test_runs_are_counted_by_wal_whether_they_are_loaded_or_not(load: Load) -> None:
-    outcomes, _ = load([run(0, 1), run(1, 1), run(0, 2), note(first=2, end=3, error="broken")])
-    assert [outcome.runs for outcome in outcomes if outcome.runs] == [((1, 2), (2, 1))]
-
-
-@pytest.mark.parametrize(("wals", "tables"), [(3000, 1), (400, 60)])
-def test_reports_come_in_outcomes_that_are_not_too_long(load: Load, wals: int, tables: int) -> None:
-    names = {f"namespace:a_table_with_a_name_{number}": [1 << 40] * 4 for number in range(tables)}
-    reports = [WalReport(wal, tables=names).to_json().encode() for wal in range(wals)]
-    outcomes, _ = load([ShuffleRow(0, REPORT, 0, 0, 0, memoryview(report)) for report in reports])
-    assert [text.encode() for outcome in outcomes for text in outcome.reports] == reports
-    assert all(len(outcome.to_json()) < MAX_TEXT_CHARS for outcome in outcomes)
-    assert len(outcomes) < wals / 5
+def test_the_reasons_of_many_tables_do_not_make_an_outcome_too_long() -> None:
+    why = {f"namespace:table_{number}": f"{number} " + "x" * 1900 for number in range(5000)}
+    outcome = ShareOutcome(failed=loading._bounded(why))
+    assert len(outcome.to_json()) < MAX_TEXT_CHARS
+    assert {table for tables in outcome.failed.values() for table in tables} == why.keys()
+    assert all(outcome.failed)
 
 
 def test_outcomes_are_read_as_they_were_written() -> None:
-    outcome = PartitionOutcome("ns:t", "region", Loaded(1, 2, 3), "broken", ("a",), ("b", "c"), ((7, 2), (8, 1)))
-    assert PartitionOutcome.from_json(outcome.to_json()) == outcome
-    assert "\n" not in json.loads(PartitionOutcome(error="two\nlines").to_json())["error"]
-
-
-def test_the_driver_gets_each_fact_once_from_a_partition_however_many_wals_note_it(load: Load) -> None:
-    late = [note(first=first, end=9, error=f"late {first}") for first in (5, 3, 7)]
-    outcomes, _ = load([run(0, 2), *late, *[note(unfit={"u": "labels"})] * 1000, note(unfit={"v": "labels"})])
-    notes = [Note.from_json(text) for outcome in outcomes for text in outcome.notes]
-    assert notes == [Note(3, 9, "late 3"), Note(unfit={"u": "labels", "v": "labels"})]
+    outcome = ShareOutcome(3, Loaded(1, 2, 3), {"broken": ("t", "ns:u")})
+    assert ShareOutcome.from_json(outcome.to_json()) == outcome
+    (why,) = loading._bounded({"t": "two\nlines"})
+    assert "\n" not in why

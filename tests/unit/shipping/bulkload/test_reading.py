@@ -1,4 +1,4 @@
-"""Real WAL files become runs and notes. An error in one WAL is never hidden, and never spoils the others."""
+"""Real WAL files are surveyed, and become runs. An error in one WAL is never hidden, and never spoils the others."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from walferry.load.records import Load
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
 from walferry.shipping import closed_wal
 from walferry.shipping.bulkload import reading
-from walferry.shipping.bulkload.loading import PartitionOutcome
-from walferry.shipping.bulkload.reading import read_wals
+from walferry.shipping.bulkload.survey import WalSurvey
 
 __all__ = ["files"]  # a fixture
 
@@ -41,11 +40,11 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cells_come_as_runs_of_the_regions_that_have_their_rows(files: Files) -> None:
     files.put(0, GOOD)
     files.put(1, [entry(put(row=b"c"), table=b"u")])
-    found = Read(read_wals(files.wals(2), files.job()))
+    found = Read(files.job(wals=files.wals(2)))
     assert found.runs == {
         (0, 0, 0): [put(row=b"a"), put(row=b"b")], (0, 1, 0): [put(row=b"z")], (1, 2, 0): [put(row=b"c")],
     }  # fmt: skip
-    assert not found.notes
+    assert found.nothing_is_left_out
     report = found.reports[0]
     assert (report.end, report.clean, report.read_edits, report.others) == (len(encode_wal(GOOD)) - 8, True, 2, False)
     assert report.tables.keys() == {"t"}
@@ -56,18 +55,18 @@ def test_cells_come_as_runs_of_the_regions_that_have_their_rows(files: Files) ->
 def test_reading_begins_at_the_position(files: Files) -> None:
     files.put(0, GOOD)
     position = len(encode_header() + encode_entry(GOOD[0]))
-    found = Read(read_wals(files.wals(1, position=position), files.job()))
+    found = Read(files.job(wals=files.wals(1, position=position)))
     assert list(found.runs.values()) == [[put(row=b"b")]]
     end = found.reports[0].end
-    again = Read(read_wals(files.wals(1, position=end), files.job()))
+    again = Read(files.job(wals=files.wals(1, position=end)))
     assert (again.runs, again.reports[0].end, again.reports[0].tables) == ({}, 0, {})
 
 
 def test_a_server_that_died_before_it_wrote_anything_has_left_nothing(files: Files) -> None:
     files.put(0, b"")
     files.put(1, GOOD)
-    found = Read(read_wals(files.wals(2), files.job()))
-    assert (found.notes, found.reports[0].clean, found.reports[0].end) == ([], False, 0)
+    found = Read(files.job(wals=files.wals(2)))
+    assert (found.nothing_is_left_out, found.reports[0].clean, found.reports[0].end) == (True, False, 0)
     assert found.reports[1].tables
 
 
@@ -76,8 +75,8 @@ def test_what_a_dead_server_s_end_cut_off_is_left_out_and_counted(files: Files) 
     data = encode_wal(GOOD, trailer=b"")[:-5]
     files.put(0, data)
     files.put(1, GOOD)
-    found = Read(read_wals(files.wals(2), files.job()))
-    assert not found.notes
+    found = Read(files.job(wals=files.wals(2)))
+    assert found.nothing_is_left_out
     assert found.runs[0, 0, 0] == [put(row=b"a")]
     report = found.reports[0]
     assert (report.end, report.clean, report.ignored) == (whole, False, len(data) - whole)
@@ -102,18 +101,11 @@ def test_a_wal_that_cannot_be_loaded_ends_its_group_and_no_other(files: Files, h
     for number in (0, 2, 3):
         files.put(number, GOOD)
     BROKEN[how](files)
-    found = Read(read_wals(files.wals(3, 1), files.job()))
+    found = Read(files.job(wals=files.wals(3, 1)))
     assert found.errors == [(1, 3)]
-    assert all(note.error for note in found.notes)
+    assert all(found.wanted.errors.values())
     assert found.reports.keys() == {0, 3}
     assert {wal for wal, _, _ in found.runs} <= {0, 1, 3}
-
-
-def test_a_part_that_begins_within_a_broken_group_reads_on(files: Files) -> None:
-    """Another task has the first part, and tells all of them."""
-    files.put(2, GOOD)
-    found = Read(read_wals(files.wals(3)[2:], files.job()))
-    assert (found.notes, found.reports.keys()) == ([], {2})
 
 
 def test_an_error_without_words_is_noted(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,8 +116,8 @@ def test_an_error_without_words_is_noted(files: Files, monkeypatch: pytest.Monke
         raise TimeoutError
 
     monkeypatch.setattr(WalStore, "open", silent)
-    found = Read(read_wals(files.wals(1, 1), files.job()))
-    assert [(note.first, note.end, note.error) for note in found.notes] == [(0, 1, "TimeoutError"), (1, 2, "TimeoutError")]
+    found = Read(files.job(wals=files.wals(1, 1)))
+    assert found.wanted.errors == {0: "TimeoutError", 1: "TimeoutError"}
 
 
 def test_a_wal_that_is_archived_while_it_is_opened_is_found_again(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,26 +131,26 @@ def test_a_wal_that_is_archived_while_it_is_opened_is_found_again(files: Files, 
         return real(*arguments)
 
     monkeypatch.setattr(closed_wal, "_batches_of_file", archive_first)
-    found = Read(read_wals(files.wals(1), files.job()))
-    assert (found.notes, found.reports[0].tables["t"][1]) == ([], 3)
+    found = Read(files.job(wals=files.wals(1)))
+    assert (found.nothing_is_left_out, found.reports[0].tables["t"][1]) == (True, 3)
 
 
 def test_the_deadline_ends_each_group_where_it_is(files: Files) -> None:
     for number in range(3):
         files.put(number, GOOD)
-    found = Read(read_wals(files.wals(2, 1), files.job(deadline=0.0)))
+    found = Read(files.job(wals=files.wals(2, 1), deadline=0.0))
     assert (found.errors, found.runs, found.reports) == ([(0, 2), (2, 3)], {}, {})
 
 
 def test_a_table_with_labelled_cells_is_left_out_of_the_whole_load_unless_labels_are_shipped_as_they_are(files: Files) -> None:
     labelled = Cell(b"a", b"f", b"q", 1, 4, b"value", SECRET)
     files.put(0, [*GOOD, entry(labelled, table=b"u")])
-    found = Read(read_wals(files.wals(1), files.job()))
+    found = Read(files.job(wals=files.wals(1)))
     assert found.unfit == {"u": "it has cells with visibility labels"}
     assert not found.errors
     assert found.reports[0].tables.keys() == {"t", "u"}, "the group is not whole, as u is not loaded"
     files.source = SourceCluster(quorum="zk:2181", wal_root=files.source.wal_root, visibility_labels=VisibilityLabels.SHIP)
-    assert not Read(read_wals(files.wals(1), files.job())).notes
+    assert Read(files.job(wals=files.wals(1))).nothing_is_left_out
 
 
 def test_a_table_with_bulk_loads_is_left_out_of_the_whole_load(files: Files) -> None:
@@ -166,7 +158,7 @@ def test_a_table_with_bulk_loads_is_left_out_of_the_whole_load(files: Files) -> 
     files.source = SourceCluster(
         quorum="zk:2181", wal_root=files.source.wal_root, replication_cluster_id="east", root_dir="hdfs://nn/hbase"
     )
-    found = Read(read_wals(files.wals(1), files.job()))
+    found = Read(files.job(wals=files.wals(1)))
     assert list(found.unfit) == ["u"]
     assert "bulk loads" in found.unfit["u"]
     assert found.reports[0].others
@@ -177,8 +169,8 @@ def test_a_bulk_load_that_the_peer_does_not_get_leaves_no_table_out_and_its_file
     files: Files, scopes: dict[bytes, int]
 ) -> None:
     files.put(0, [*GOOD, load(scopes=scopes)])
-    found = Read(read_wals(files.wals(1), files.job()))
-    assert (found.notes, found.reports[0].others, found.reports[0].let_go) == ([], False, ["one_SeqId_7_"])
+    found = Read(files.job(wals=files.wals(1)))
+    assert (found.nothing_is_left_out, found.reports[0].others, found.reports[0].let_go) == (True, False, ["one_SeqId_7_"])
 
 
 @pytest.mark.parametrize("count", [15_000, 24_000, 50_000])
@@ -188,9 +180,9 @@ def test_a_wal_with_very_many_files_of_such_bulk_loads_is_left_to_requests_and_i
     names = [f"{i:032x}_SeqId_7_" for i in range(count)]
     loads = [load(descriptor({b"f": names[start : start + 5000]}), scopes={}) for start in range(0, len(names), 5000)]
     files.put(0, [*loads, *GOOD])
-    report = Read(read_wals(files.wals(1), files.job())).reports[0]
+    report = Read(files.job(wals=files.wals(1))).reports[0]
     assert report.others == (count > 15_000)
-    assert len(PartitionOutcome(reports=(report.to_json(),)).to_json()) < MAX_TEXT_CHARS
+    assert len(WalSurvey(report).to_json()) < MAX_TEXT_CHARS
 
 
 @pytest.mark.parametrize("time", [1 << 63, (1 << 63) - 1, (1 << 64) - 1])
@@ -198,25 +190,25 @@ def test_the_report_of_a_wal_can_be_read_whatever_its_times(files: Files, time: 
     odd = entry(put(row=b"b"))
     odd.key.write_time = time
     files.put(0, [*GOOD, odd])
-    assert Read(read_wals(files.wals(1), files.job())).reports[0].tables["t"][0] == 3
+    assert Read(files.job(wals=files.wals(1))).reports[0].tables["t"][0] == 3
 
 
 def test_bulk_loads_that_the_connection_leaves_out_are_counted_as_filtered(files: Files) -> None:
     files.put(0, [*GOOD, load()])
     files.source = SourceCluster(quorum="zk:2181", wal_root=files.source.wal_root, skip_bulk_loads=True)
-    found = Read(read_wals(files.wals(1), files.job()))
-    assert (found.notes, found.reports[0].others, found.reports[0].filtered) == ([], False, {"bulk_load": 1})
+    found = Read(files.job(wals=files.wals(1)))
+    assert (found.nothing_is_left_out, found.reports[0].others, found.reports[0].filtered) == (True, False, {"bulk_load": 1})
 
 
 def test_a_bulk_load_that_must_stop_the_queue_ends_the_group(files: Files) -> None:
     files.put(0, [*GOOD, load()])
-    assert Read(read_wals(files.wals(1), files.job())).errors == [(0, 1)]
+    assert Read(files.job(wals=files.wals(1))).errors == [(0, 1)]
 
 
 def test_what_is_unfit_is_told_of_a_wal_that_breaks_later_too(files: Files) -> None:
     labelled = Cell(b"a", b"f", b"q", 1, 4, b"value", SECRET)
     files.put(0, encode_wal([entry(labelled)], trailer=b"") + b"\x05" + b"\xff" * 200)
-    found = Read(read_wals(files.wals(1), files.job()))
+    found = Read(files.job(wals=files.wals(1)))
     assert (found.errors, list(found.unfit)) == ([(0, 1)], ["t"])
 
 
@@ -224,14 +216,14 @@ def test_edits_of_tables_that_are_not_fit_and_of_none_at_the_peer_cluster_are_ot
     files.put(0, [*GOOD, entry(put(), table=b"elsewhere"), entry(put(), table=b"caf\xe9")])
     files.put(1, [entry(put(), table=b"unfit")])
     tables = targets(b"t", unfit={b"unfit": "it has a coprocessor"})
-    found = Read(read_wals(files.wals(2), files.job(targets=tables)))
-    assert (found.notes, [found.reports[number].others for number in (0, 1)]) == ([], [True, True])
+    found = Read(files.job(wals=files.wals(2), targets=tables))
+    assert (found.nothing_is_left_out, [found.reports[number].others for number in (0, 1)]) == (True, [True, True])
     assert [list(found.reports[number].tables) for number in (0, 1)] == [["t"], []]
 
 
 def test_what_the_peer_does_not_get_is_neither_loaded_nor_left_over(files: Files) -> None:
     files.put(0, [entry(put(), scopes={}), entry(put(), ids=(PEER_CLUSTER,)), entry(put(), table=b"hbase:meta")])
-    report = Read(read_wals(files.wals(1), files.job())).reports[0]
+    report = Read(files.job(wals=files.wals(1))).reports[0]
     assert (report.tables, report.others, report.end > 0) == ({}, False, True)
     assert report.filtered == {"not_global": 1, "from_peer_cluster": 1, "system_table": 1}
 
@@ -240,7 +232,7 @@ def test_what_is_older_than_an_initial_snapshot_is_neither_loaded_nor_left_over_
     copied = Load("copy", {GROUP: f"{GROUP}.0"}, done=True, tables={"t": ("f",)}, initial_snapshot=True)
     for number in (0, 1):
         files.put(number, [entry(put()), entry(put(), table=b"u")])
-    found = Read(read_wals(files.wals(2), files.job(before=LoadedBefore([copied]))))
+    found = Read(files.job(wals=files.wals(2), before=LoadedBefore([copied])))
     older, younger = (found.reports[number] for number in (0, 1))
     assert (list(older.tables), older.others, older.filtered) == (["u"], False, {"copied": 1})
     assert (list(younger.tables), younger.others, younger.filtered) == (["t", "u"], False, {})
@@ -252,9 +244,9 @@ def test_files_of_all_forms_give_the_same_runs(files: Files, monkeypatch: pytest
     plain, other = files.put(0, GOOD), files.root / "oldWALs" / f"{GROUP}.1"
     other.write_bytes(compress(GOOD, Encoder(tags=True, codec=None))[0] if form == "compressed" else encode_sealed(GOOD))
     monkeypatch.setattr(SourceCluster, "keys", lambda source: lambda wrapped: WAL_KEY)
-    found = Read(read_wals(files.wals(1, 1), files.job()))
+    found = Read(files.job(wals=files.wals(1, 1)))
     assert plain.read_bytes() != other.read_bytes()
-    assert not found.notes
+    assert found.nothing_is_left_out
     for region in (0, 1):
         assert found.runs[0, region, 0] == found.runs[1, region, 0]
     assert found.reports[1].end < other.stat().st_size
@@ -271,7 +263,7 @@ def test_each_cell_is_in_a_run_or_left_to_requests(
 ) -> None:
     files = Files(tmp_path_factory.mktemp("root"))
     files.put(0, [entry(*(put(row=row) for row in rows), table=table) for table, rows in edits])
-    found = Read(read_wals(files.wals(1), files.job()))
+    found = Read(files.job(wals=files.wals(1)))
     report = found.reports[0]
     for number, table in enumerate((b"t", b"u")):
         rows = sorted(row for name, some in edits if name == table for row in some)
@@ -285,13 +277,6 @@ def test_a_table_with_expressions_of_labels_is_left_out_whatever_happens_to_labe
     words = encode_tag(TagType.TTL, bytes(8)) + encode_tag(TagType.VISIBILITY_EXPRESSION, b"secret&!public")
     files.put(0, [*GOOD, entry(put(), Cell(b"a", b"f", b"q", 1, 4, b"value", words), table=b"u")])
     files.source = SourceCluster(quorum="zk:2181", wal_root=files.source.wal_root, visibility_labels=VisibilityLabels.SHIP)
-    found = Read(read_wals(files.wals(1), files.job()))
+    found = Read(files.job(wals=files.wals(1)))
     assert found.unfit == {"u": "it has cells with visibility expressions, which the peer cluster reads only if they are put"}
     assert found.reports[0].tables.keys() == {"t", "u"}
-
-
-def test_a_part_notes_a_table_once_however_many_wals_have_its_labelled_cells(files: Files) -> None:
-    for number in range(3):
-        files.put(number, [entry(Cell(b"a", b"f", b"q", 1, 4, b"v", SECRET), table=name) for name in (b"u", b"t")[: 1 + number]])
-    found = Read(read_wals(files.wals(3), files.job()))
-    assert [sorted(note.unfit) for note in found.notes] == [["u"], ["t"]]

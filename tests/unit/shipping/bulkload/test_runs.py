@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.hbase.hfiles.edits import edits_of, global_entry
+from tests.unit.hbase.hfiles.edits import edits_of, global_entry, runs_of
 from tests.unit.hbase.hfiles.models import TYPES, numbered, sort_key, split_run
 from tests.unit.hbase.wal.encoder import PUT, Cell
 from tests.unit.hbase.wal.strategies import tags
 from tests.unit.replication.filters.test_entry_filter import GLOBAL
 from walferry.hbase.hfiles.errors import NoSuchStore
-from walferry.hbase.hfiles.stores import Store, TargetTable
-from walferry.shipping.bulkload.runs import Edits, sorted_runs
+from walferry.hbase.hfiles.stores import Store, Stores, TargetTable
+from walferry.shipping.bulkload.runs import Edits
 
 TABLES = {b"t": TargetTable((b"f", b"gg"), (b"", b"b", b"b\0", b"bb", b"\xff")), b"ns:u": TargetTable((b"f",), (b"",))}
 ROWS = st.one_of(st.sampled_from([b"a", b"b", b"b\0", b"ba", b"bb", b"\xff", b"\xff\xff"]), st.binary(min_size=1, max_size=20))
@@ -42,8 +42,8 @@ TIMES = st.one_of(st.integers(0, 3), st.integers(0, (1 << 63) - 1))
 ENTRIES = st.lists(st.tuples(st.sampled_from(sorted(TABLES)), st.lists(CELLS, max_size=6), st.integers(1, 5), TIMES), max_size=8)
 
 
-@given(st.lists(ENTRIES, max_size=4), st.sampled_from([1, 400, 64 << 20]), st.sampled_from([1, 150, 4 << 20]))
-def test_runs_have_all_edits_of_their_stores_in_order(batches, memory_bytes: int, run_bytes: int) -> None:
+@given(st.lists(ENTRIES, max_size=4), st.sampled_from([1, 400, 64 << 20]), st.sets(st.integers(0, 10)))
+def test_runs_have_all_edits_of_the_wanted_stores_in_order(batches, memory_bytes: int, left_out: set[int]) -> None:
     wanted = [
         [
             (table, [c for c in cells if table == b"t" or c.family != b"gg"], number, time)
@@ -52,19 +52,20 @@ def test_runs_have_all_edits_of_their_stores_in_order(batches, memory_bytes: int
         for entries in batches
     ]
     edits = [edits_of(*(global_entry(cells, number, table, time) for table, cells, number, time in each)) for each in wanted]
-    runs = list(sorted_runs(edits, TABLES, memory_bytes=memory_bytes, run_bytes=run_bytes))
+    stores = Stores(TABLES)
+    chosen = np.array([number not in left_out for number in range(len(stores.list))])
+    runs = runs_of(edits, TABLES, wanted=chosen, memory_bytes=memory_bytes)
     expected = Counter(
         (store_of(table, cell), cell, number, time)
         for entries in wanted
         for table, cells, number, time in entries
         for cell in cells
-        if cell.family != b"local"
+        if cell.family != b"local" and chosen[stores.list.index(store_of(table, cell))]
     )
-    assert expected == Counter((run.store, *each) for run in runs for each in split_run(run.data.tobytes()))
+    assert expected == Counter((stores.list[run.store], *each) for run in runs for each in split_run(run.data.tobytes()))
     for run in runs:
         cells = split_run(run.data.tobytes())
         assert len(cells) == run.cells
-        assert len(run.data) <= run_bytes or run.cells == 1
         keys = [(*sort_key(cell), -number) for cell, number, _ in cells]
         assert keys == sorted(keys)
 
@@ -72,13 +73,13 @@ def test_runs_have_all_edits_of_their_stores_in_order(batches, memory_bytes: int
 def test_only_the_chosen_entries_are_taken() -> None:
     edits = edits_of(*(global_entry([Cell(b"r%d" % i, b"f", b"", 1, PUT, b"")], i + 1) for i in range(4)))
     chosen = Edits(edits.batch, edits.kept, np.array([1, 3]), edits.path)
-    (run,) = sorted_runs([chosen], TABLES)
+    (run,) = runs_of([chosen], TABLES)
     assert [cell.row for cell, *_ in split_run(run.data.tobytes())] == [b"r1", b"r3"]
 
 
 def test_a_cell_of_a_run_is_that_of_a_wal_with_the_length_of_its_tags() -> None:
     cell = Cell(b"row", b"f", b"q", 5, PUT, b"value")
-    (run,) = sorted_runs([edits_of(global_entry([cell], 77, write_time=88))], TABLES)
+    (run,) = runs_of([edits_of(global_entry([cell], 77, write_time=88))], TABLES)
     assert run.data.tobytes() == numbered(cell, 77, 88) == cell.encode()[4:] + bytes(2) + (77).to_bytes(8) + (88).to_bytes(8)
 
 
@@ -93,7 +94,7 @@ def test_an_edit_without_a_store_at_the_peer_cluster_is_an_error_that_names_both
         lost.key.scopes.add(family=b"x", scope_type=GLOBAL)
     edits = edits_of(sound, lost, path="hdfs://a/wal7")
     with pytest.raises(NoSuchStore, match=f"hdfs://a/wal7 at byte {edits.batch.entry_offset(1)}: .*{what}"):
-        list(sorted_runs([edits], TABLES))
+        runs_of([edits], TABLES)
 
 
 @settings(max_examples=20)
@@ -102,5 +103,5 @@ def test_no_more_is_held_than_was_asked_for(count: int) -> None:
     """Batches that do not fit together are sorted one by one."""
     edits = [edits_of(global_entry([Cell(b"r%d" % i, b"f", b"", 1, PUT, bytes(100))], 1)) for i in range(count)]
     table = {b"t": TargetTable((b"f",), (b"",))}
-    assert len(list(sorted_runs(edits, table, memory_bytes=1))) == count
-    assert len(list(sorted_runs(edits, table, memory_bytes=1 << 20))) == 1
+    assert len(runs_of(edits, table, memory_bytes=1)) == count
+    assert len(runs_of(edits, table, memory_bytes=1 << 20)) == 1

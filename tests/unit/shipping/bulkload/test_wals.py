@@ -11,7 +11,7 @@ from walferry.hbase.errors import PositionError
 from walferry.hbase.files.store import WalLocation
 from walferry.hbase.names import parse_wal_name
 from walferry.replication.queues.queue import QueuedWal
-from walferry.shipping.bulkload.wals import LARGEST_PART_BYTES, PARTS_A_CORE, LoadWal, number_wals, parts_of
+from walferry.shipping.bulkload.wals import LoadWal, number_wals
 from walferry.shipping.candidates import Candidate
 
 BAD = PositionError("/queues/wal", "not a position")
@@ -66,16 +66,3 @@ def test_numbers_have_no_holes_and_end_with_their_groups(groups: list[list[str]]
         good = next((i for i, kind in enumerate(kinds) if kind != "known"), len(kinds))
         assert [wal.name for wal in mine] == [wal.queued.name.text for wal in candidates[:good]]
         assert all(wal.end_of_group == mine[-1].number + 1 for wal in mine)
-
-
-@given(st.lists(st.integers(0, 2 * LARGEST_PART_BYTES), max_size=40), st.integers(0, 64), st.integers(0, LARGEST_PART_BYTES))
-def test_parts_have_all_wals_in_order_and_are_worth_a_task_and_bounded(sizes: list[int], cores: int, least: int) -> None:
-    wals = [LoadWal(number, len(sizes), f"wal.{number}", 0, size, (), live=False) for number, size in enumerate(sizes)]
-    parts = parts_of(wals, cores, least)
-    assert [wal for part in parts for wal in part] == wals
-    assert all(parts)
-    for part in parts:
-        assert len(part) == 1 or sum(wal.size for wal in part[:-1]) < max(1, LARGEST_PART_BYTES)
-    for part in parts[:-1]:
-        assert sum(wal.size for wal in part) >= least
-    assert len(parts) <= max(1, PARTS_A_CORE * max(1, cores) + 1, sum(sizes) // LARGEST_PART_BYTES + 1) or not sum(sizes)

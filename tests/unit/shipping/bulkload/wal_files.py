@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.unit.hbase.hfiles.models import split_run
@@ -15,7 +17,9 @@ from tests.unit.replication.filters.test_entry_filter import entry, put
 from tests.unit.shipping.bulkload.jobs import job
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.bulkload.job import LoadJob
-from walferry.shipping.bulkload.rows import NOTE, REPORT, Note, ShuffleRow, WalReport
+from walferry.shipping.bulkload.reading import WalReading
+from walferry.shipping.bulkload.runs import sorted_runs
+from walferry.shipping.bulkload.survey import survey_wal, wanted_of
 from walferry.shipping.bulkload.wals import LoadWal
 
 GROUP = "rs-1.example.org%2C16020%2C1700000000001"
@@ -55,27 +59,24 @@ def files(tmp_path: Path) -> Files:
 
 
 class Read:
-    """What reading has yielded."""
+    """What a load finds in its WALs, and the sorted edits of those that it loads."""
 
-    def __init__(self, rows: Iterator[ShuffleRow], partitions: int = 3) -> None:
-        self.runs: dict[tuple[int, int, int], list[Cell]] = defaultdict(list)  # by WAL, region and family
-        notes: dict[int, list[Note]] = defaultdict(list)
-        self.reports: dict[int, WalReport] = {}
-        for row in rows:
-            if row.region == NOTE:
-                notes[row.partition].append(Note.from_json(bytes(row.data)))
-            elif row.region == REPORT:
-                self.reports[row.wal] = WalReport.from_json(bytes(row.data))
-            else:
-                assert row.partition == row.region % partitions
-                self.runs[row.wal, row.region, row.family] += [cell for cell, _, _ in split_run(bytes(row.data))]
-        assert all(notes[partition] == notes[0] for partition in range(partitions)), "each partition has all notes"
-        self.notes = notes[0]
-
-    @property
-    def errors(self) -> list[tuple[int, int]]:
-        return [(note.first, note.end) for note in self.notes if note.end]
+    def __init__(self, job: LoadJob) -> None:
+        self.surveys = [survey_wal(job, number) for number in range(len(job.wals))]
+        self.wanted = wanted_of(zip(job.wals, self.surveys, strict=True))
+        self.reports = {wal.number: self.surveys[wal.number].report for wal in job.wals if wal.number not in self.wanted.not_wals}
+        self.runs: dict[tuple[int, int, int], list[Cell]] = {}  # by WAL, region and family
+        for number in self.reports:
+            counts = Counter[int]()
+            for run in chain.from_iterable(sorted_runs(WalReading(job, job.wals[number]).edits(), job.stores, job.all_stores)):
+                region = int(job.region_of_store[run.store])
+                family = run.store - int(np.searchsorted(job.region_of_store, region))
+                self.runs[number, region, family] = [cell for cell, _, _ in split_run(bytes(run.data))]
+                counts[region] += run.cells
+            assert {region: cells for region, cells, _ in self.surveys[number].regions} == counts
+        self.errors = [(number, job.wals[number].end_of_group) for number in self.wanted.errors]
+        self.unfit = self.wanted.unfit
 
     @property
-    def unfit(self) -> dict[str, str]:
-        return {name: why for note in self.notes for name, why in note.unfit.items()}
+    def nothing_is_left_out(self) -> bool:
+        return not self.wanted.not_wals and not self.wanted.errors and not self.unfit
