@@ -28,7 +28,7 @@ def build_archive(folder: Path, package: Path = PACKAGE) -> Path:
     """Return the archive of `package` in `folder`, made if it is missing. Several processes may call this at once."""
     contents = _contents(package)
     path = folder / f"walferry-{_digest(contents)}.zip"
-    if path.exists():
+    if zipfile.is_zipfile(path):  # a machine that lost power may have kept a part of it
         return path
     folder.mkdir(parents=True, exist_ok=True)
     handle, unfinished = tempfile.mkstemp(dir=folder, suffix=".unfinished")

@@ -4,16 +4,14 @@ numba keeps compiled code by the path of its source. Spark puts an archive into 
 code were imported from within the archive, every job would compile it again, and leave another copy in numba's cache. The archive
 is unpacked into a folder named after its content, so each machine compiles the code once.
 
-The folder is below $WALFERRY_CACHE, or $XDG_CACHE_HOME/walferry, or ~/.cache/walferry. If it cannot be written to, a temporary
-folder serves this process only.
+The folder is below $WALFERRY_CACHE, or $XDG_CACHE_HOME/walferry, or ~/.cache/walferry. If that cannot be used, it is beside the
+archive, in a folder that Spark has made for the job and deletes: PySpark's workers end without a chance to clean up.
 """
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import os
-import shutil
 import sys
 import tempfile
 import zipfile
@@ -23,37 +21,51 @@ PREFIX = "lib/"
 
 
 def unpacked(archive: Path) -> Path:
-    """Return the folder with the archive's library, unpacking it if need be. Other processes may do the same at the same time."""
-    target = cache_folder() / "lib" / archive.stem
-    if target.is_dir():
-        return target
+    """Return the folder with the archive's library, after unpacking what it lacks. Several processes may call this at once."""
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return _unpack(archive, target)
-    except OSError:
-        folder = Path(tempfile.mkdtemp(prefix="walferry-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        return _unpack(archive, folder / archive.stem)
+        return _completed(archive, cache_folder() / "lib")
+    except (OSError, RuntimeError):  # such as another user's private folder; there is no home
+        return _completed(archive, archive.parent)
 
 
 def cache_folder() -> Path:
-    """Return where this machine keeps archives and their unpacked contents."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(os.environ.get("WALFERRY_CACHE") or Path(home, "walferry"))
+    """Return where this machine keeps archives and their unpacked contents. Raises RuntimeError for a user without a home."""
+    if named := os.environ.get("WALFERRY_CACHE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "walferry")
 
 
-def _unpack(archive: Path, target: Path) -> Path:
-    unfinished = Path(tempfile.mkdtemp(prefix=f"{archive.stem}-", dir=target.parent))
-    try:
-        with zipfile.ZipFile(archive) as files:
-            files.extractall(unfinished, [name for name in files.namelist() if name.startswith(PREFIX)])
-        (unfinished / PREFIX).rename(target)
-    except OSError:
-        if not target.is_dir():  # otherwise another process was faster
-            raise
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+def _completed(archive: Path, folder: Path) -> Path:
+    """Unpack each file that is missing or has another size: a machine that loses power empties files, cleaning deletes them."""
+    target = Path(folder, archive.stem).absolute()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with zipfile.ZipFile(archive) as files:
+        for file in files.infolist():
+            path = target / file.filename.removeprefix(PREFIX)
+            if file.filename.startswith(PREFIX) and _size(path) != file.file_size:
+                _write(path, files.read(file))
     return target
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Make or replace a file. No process sees a part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".unfinished")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(unfinished, 0o644)
+        os.replace(unfinished, path)
+    except BaseException:
+        os.unlink(unfinished)
+        raise
 
 
 def _import_library() -> None:

@@ -56,6 +56,14 @@ def test_the_code_of_kernels_for_this_python_travels_and_is_in_the_name(package:
     assert inside == {f"{ours}.nbi", f"{ours}.1.nbc"}
 
 
+def test_an_archive_that_a_power_failure_has_emptied_is_built_again(package: Path, tmp_path: Path):
+    archive = build_archive(tmp_path / "a", package)
+    whole = archive.read_bytes()
+    for left in (0, len(whole) // 2):
+        archive.write_bytes(whole[:left])
+        assert build_archive(tmp_path / "a", package).read_bytes() == whole
+
+
 def test_builders_at_the_same_time_leave_one_whole_file(package: Path, tmp_path: Path):
     with ThreadPoolExecutor(8) as pool:
         built = set(pool.map(lambda _: build_archive(tmp_path / "a", package), range(32)))
