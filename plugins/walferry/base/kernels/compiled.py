@@ -119,8 +119,29 @@ def _loaded(kernel: Callable[..., Any], cache: Any) -> Any:
     return dispatcher
 
 
+class _Cache(FunctionCache):
+    """numba's cache of a function, for files that may be in any state: a machine that loses power empties some, for example."""
+
+    _unreadable = False
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """Take code that cannot be read for code that is not there."""
+        try:
+            return super().load_overload(signature, target_context)
+        except Exception as error:  # unpickling may raise anything
+            log.warning("compiled code in %s cannot be used, so it is compiled again: %r", self.cache_path, error)
+            self._unreadable = True
+            return None
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        """Save code, in the place of what cannot be read. Raises OSError."""
+        if self._unreadable:
+            self.flush()
+        super().save_overload(signature, data)
+
+
 @functools.cache
-def _prebuilt(level: str) -> type[FunctionCache]:
+def _prebuilt(level: str) -> type[_Cache]:
     """Return numba's cache of a function, for code that lies in the library. Only `prebuild` writes it."""
 
     class Locator(InTreeCacheLocator):
@@ -137,25 +158,13 @@ def _prebuilt(level: str) -> type[FunctionCache]:
     class Impl(CompileResultCacheImpl):
         _locator_classes = (Locator,)
 
-    class PrebuiltCache(FunctionCache):
+    class PrebuiltCache(_Cache):
         _impl_class = Impl
 
         def _index_key(self, signature: Any, codegen: Any) -> Any:
             """Name the platform instead of the processor: the folder says for which processors the code is."""
             signature, (platform, *_), code = super()._index_key(signature, codegen)
             return signature, platform, code
-
-        def load_overload(self, signature: Any, target_context: Any) -> Any:
-            """Take code that cannot be read for code that is not there."""
-            try:
-                return super().load_overload(signature, target_context)
-            except Exception as error:  # unpickling may raise anything
-                log.warning("compiled code in %s cannot be used, so it is compiled again: %r", self.cache_path, error)
-                return None
-
-        def save_overload(self, signature: Any, data: Any) -> None:
-            self.flush()  # an index that cannot be read
-            super().save_overload(signature, data)
 
         @property
         def files(self) -> str:
@@ -170,7 +179,7 @@ class _Caches(NullCache):
 
     def __init__(self, kernel: Callable[..., Any]) -> None:
         prebuilt = [] if config.BOUNDSCHECK else levels()  # with it, kernels have other code of the same name
-        self._own = _place(FunctionCache, kernel)
+        self._own = _place(_Cache, kernel)
         self._places = [*(_place(_prebuilt(level), kernel) for level in prebuilt), self._own]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -178,7 +187,10 @@ class _Caches(NullCache):
         return next((code for code in loaded if code is not None), None)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        self._own.save_overload(sig, data)
+        try:
+            self._own.save_overload(sig, data)
+        except OSError as error:  # such as a full disk
+            log.warning("compiled code cannot be kept, so each process compiles it: %s", error)
 
 
 def _place(cache: type[FunctionCache], kernel: Callable[..., Any]) -> Any:

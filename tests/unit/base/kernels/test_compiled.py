@@ -35,6 +35,11 @@ from walferry.base.kernels.compiled import prebuild
 from walferry.hbase.wal import scan
 print(prebuild(scan.scan_into))
 """
+FULL_DISK = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # the bytes of a file
+"""
 
 
 class Library:
@@ -114,6 +119,26 @@ def test_compiled_code_that_cannot_be_read_is_made_again(tmp_path: Path, kind: s
     assert library.run() == "1 compiled"
     library.prebuild(levels()[0])
     shutil.rmtree(library.cache)
+    assert library.run() == "1 found"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_code_in_numba_s_cache_that_cannot_be_read_is_made_again(tmp_path: Path, kind: str) -> None:
+    library = Library(tmp_path)
+    assert library.run() == "1 compiled"
+    for broken in library.cache.rglob(f"*.{kind}"):
+        broken.write_bytes(b"")
+    assert library.run() == "1 compiled"
+    assert library.run() == "1 found"
+
+
+@pytest.mark.slow
+def test_a_full_disk_costs_no_more_than_compiling_again(tmp_path: Path) -> None:
+    library = Library(tmp_path)
+    assert library.run(FULL_DISK + PROGRAM, PYTHONDONTWRITEBYTECODE="1") == "1 compiled"
+    assert not list(library.cache.rglob("*.nb*"))
+    assert library.run() == "1 compiled"
     assert library.run() == "1 found"
 
 
