@@ -116,6 +116,29 @@ def test_in_cluster_deploy_mode_nothing_of_this_machine_s_environment_is_sent(mo
     assert hook._env is None
 
 
+@pytest.mark.parametrize("host", ["local", "spark://m", "yarn", "k8s://https://k"])
+def test_only_the_connection_or_given_settings_choose_where_the_driver_runs(monkeypatch, host):
+    """A mode that spark-defaults.conf chose would not be known here: a driver that fails in a pod, say, would count as done."""
+    monkeypatch.setattr(spark_submit, "kube_client", "of the package for Kubernetes", raising=False)
+    connection = {"conn_type": "spark", "host": host, "extra": {}}
+    for given, mode in ({}, "client"), ({"spark.submit.deployMode": "cluster"}, "cluster"):
+        command = _spark(monkeypatch, json.dumps(connection), **given)._build_spark_submit_command("job.py")
+        assert command[command.index("--deploy-mode") + 1] == mode
+    connection["extra"] = {"deploy-mode": "cluster"}
+    command = _spark(monkeypatch, json.dumps(connection))._build_spark_submit_command("job.py")
+    assert command[command.index("--deploy-mode") + 1] == "cluster"
+
+
+def test_a_driver_here_runs_airflow_s_python_although_its_executors_are_pods(monkeypatch):
+    """The provider hands variables to drivers in pods only."""
+    monkeypatch.setattr(spark_submit, "kube_client", "of the package for Kubernetes", raising=False)
+    seen = {}
+    monkeypatch.setattr(SparkSubmitHook, "submit", lambda hook, application, **options: seen.update(options))
+    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+    _spark(monkeypatch, _of_kubernetes()).submit("job.py")
+    assert seen["env"]["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
 def test_pip_s_spark_submit_finds_its_own_spark_whatever_python_is_on_the_path(monkeypatch, tmp_path):
     """It would ask the `python3` of the PATH. The driver on the cluster gets none of this machine's paths."""
     monkeypatch.delenv("SPARK_HOME", raising=False)

@@ -51,6 +51,8 @@ class WalferrySubmitHook(SparkSubmitHook):
                 "Install it where the task runs"
             ) from error
         local = self._connection["master"].startswith("local")
+        # Otherwise spark-defaults.conf might choose another mode than the one that this class and the provider go by.
+        self._connection["deploy_mode"] = self._connection["deploy_mode"] or conf.get("spark.submit.deployMode", "client")
         self._conf = {**QUIET, **(LOCAL if local else {}), **kerberos_settings(os.environ), **conf, **AWAITED}
         self._env_vars = {**self._environment(local), **(self._env_vars or {})}
         self.application = Application()  # once YARN has it
@@ -84,7 +86,8 @@ class WalferrySubmitHook(SparkSubmitHook):
                 f"the job has {size} bytes, and YARN starts a driver by one command of at most {MAX_COMMAND_BYTES}. Leave "
                 f"cluster mode out of the connection {self._conn_id}: then the driver runs here"
             )
-        environment = {**os.environ, **self._home()}  # the provider replaces it if it has variables of its own
+        # For a driver here. The provider replaces it if it hands variables to spark-submit itself.
+        environment = {**os.environ, **self._home(), **(self._env_vars or {})}
         return super().submit(application, preexec_fn=_end_with_parent, env=environment, **kwargs)
 
     def on_kill(self) -> None:
