@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
 from embedded.zookeeper import ZooKeeperServer
-from tests.zk.hbase_znodes import HBaseZNodes
+from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.base.errors import WalferryError
 from walferry.base.jobs import Backend, JobOutcome, Tell
 from walferry.base.zk.client import read
@@ -143,13 +143,12 @@ def test_the_time_until_a_driver_starts_counts_for_the_deadline(at: SourceCluste
 def test_a_task_whose_session_ends_goes_on_waiting(at: SourceCluster, zk: KazooClient) -> None:
     with waiting.waiting(at) as task:
         first = read(zk, task._path)
-        zk.delete(task._path)  # as the end of the session does
-        await_that(lambda: read(zk, task._path))
+        expire(task._zk)
+        await_that(lambda: (znode := read(zk, task._path)) and first and znode.stat.czxid > first.stat.czxid)
         second = read(zk, task._path)
         assert first is not None
         assert second is not None
-        assert second.stat.czxid > first.stat.czxid
-        assert second.stat.ephemeralOwner
+        assert second.stat.ephemeralOwner not in (0, first.stat.ephemeralOwner)
         path = task._path
     assert read(zk, path) is None
 
@@ -169,6 +168,23 @@ def test_what_a_task_has_seen_outlives_its_session(at: SourceCluster, zk: KazooC
         assert task.report() == before
 
 
+def test_an_outcome_waits_for_a_task_whose_session_has_just_ended(
+    at: SourceCluster, zk: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "GONE_SECONDS", WAIT_SECONDS)
+    with waiting.waiting(at) as task, awaited(at, task.name, pytest.fail) as driver:
+        keep, task.keep = task.keep, lambda: None  # type: ignore[method-assign]
+        zk.delete(task._path)
+        leaving = threading.Thread(target=driver.leave, args=[JobOutcome(errors=["no table"], failed=True)])
+        leaving.start()
+        time.sleep(0.2)
+        task.keep = keep  # type: ignore[method-assign]
+        leaving.join(WAIT_SECONDS)
+        outcome = task.report()
+    assert outcome is not None
+    assert outcome.errors == ("no table",)
+
+
 def test_a_driver_that_may_no_longer_look_goes_on_and_notices_the_end_of_its_task_later(
     at: SourceCluster, zk: KazooClient
 ) -> None:
@@ -176,8 +192,9 @@ def test_a_driver_that_may_no_longer_look_goes_on_and_notices_the_end_of_its_tas
     with waiting.waiting(at) as task, awaited(at, task.name, ended.set):
         zk.set_acls(task._path, [make_digest_acl("other", "secret", all=True)])
         assert not ended.wait(1.0)
-        zk.delete(task._path)
         task.keep = lambda: None  # type: ignore[method-assign]  # as the task is gone
+        time.sleep(0.2)
+        zk.delete(task._path)
         assert ended.wait(WAIT_SECONDS)
 
 

@@ -27,7 +27,7 @@ from walferry.base.jobs import Job, JobOutcome
 from walferry.base.periodic import every
 from walferry.base.records import Record
 from walferry.base.texts import one_line
-from walferry.base.zk.client import read, retried
+from walferry.base.zk.client import ZNode, read, retried
 from walferry.base.zk.errors import ConnectError, known
 from walferry.base.zk.records import decode_or_none, encode
 from walferry.jobs.session_settings import DRIVERS_ELSEWHERE
@@ -128,10 +128,7 @@ class Awaited:
         YARN starts the application again if its first driver was killed, and also if the job has failed: then there is nothing
         left to do.
         """
-        while (znode := read(self._zk, self._path)) is None:
-            if time.monotonic() - self._seen > GONE_SECONDS:
-                raise NotAwaited("the task that waited for this job is gone")
-            time.sleep(LOOK_SECONDS)
+        znode = self._await_task()
         found = (decode_or_none(JobReport, znode.value) if znode.value else None) or JobReport()
         if found.ended:
             raise NotAwaited("an earlier driver has brought this job to its end")
@@ -141,13 +138,28 @@ class Awaited:
             return self._begin()
         return found.waited + max(0.0, float(stat.mtime - stat.ctime) / 1000)
 
+    def _await_task(self) -> ZNode:
+        """Return the task's znode: a task whose session has ended makes it again. Raises NotAwaited, ConnectError."""
+        while (znode := read(self._zk, self._path)) is None:
+            if time.monotonic() - self._seen > GONE_SECONDS:
+                raise NotAwaited("the task that waited for this job is gone")
+            time.sleep(LOOK_SECONDS)
+        return znode
+
     def leave(self, outcome: JobOutcome) -> None:
         """Leave the outcome for the task. If that fails, the task only learns from Spark whether the job has failed."""
         report = JobReport(True, outcome.failed, _bounded(outcome.lines), _bounded(outcome.errors))
         try:
-            retried(self._zk, self._zk.set, self._path, encode(report))
-        except (ConnectError, NoNodeError) as error:
+            while not self._left(encode(report)):
+                self._await_task()
+        except (ConnectError, NotAwaited) as error:
             log.warning("the outcome cannot be left for the task: %s", error)
+
+    def _left(self, report: bytes) -> bool:
+        with suppress(NoNodeError):
+            retried(self._zk, self._zk.set, self._path, report)
+            return True
+        return False
 
     def look(self, gone: Callable[[], None]) -> None:
         """Call `gone` if the task has been gone for a while. While ZooKeeper is away, nothing is known about the task."""
