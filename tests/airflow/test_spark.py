@@ -94,7 +94,8 @@ def test_a_cluster_s_master_reaches_the_driver_and_chooses_its_workers_python(mo
     command = hook._build_spark_submit_command("job.py")
     assert command[command.index("--master") + 1] == "spark://master:7077"
     assert not [word for word in command if "127.0.0.1" in word or "ui.enabled" in word]
-    assert hook._env == {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    assert not [word for word in command if word.startswith(("spark.pyspark.python", "spark.yarn.appMasterEnv"))]
+    assert hook._env is None
 
 
 def test_a_standalone_cluster_is_tried_if_any_of_its_masters_can_be_reached(monkeypatch, tmp_path):
@@ -129,14 +130,23 @@ def test_only_the_connection_or_given_settings_choose_where_the_driver_runs(monk
     assert command[command.index("--deploy-mode") + 1] == "cluster"
 
 
-def test_a_driver_here_runs_airflow_s_python_although_its_executors_are_pods(monkeypatch):
-    """The provider hands variables to drivers in pods only."""
+@pytest.mark.parametrize("host", ["spark://m", "yarn", "k8s://https://k"])
+def test_a_driver_here_runs_airflow_s_python_whatever_its_executors_run(monkeypatch, host):
+    """Otherwise spark.pyspark.python, which names the executors', would name the driver's. PYSPARK_DRIVER_PYTHON counts less."""
     monkeypatch.setattr(spark_submit, "kube_client", "of the package for Kubernetes", raising=False)
-    seen = {}
-    monkeypatch.setattr(SparkSubmitHook, "submit", lambda hook, application, **options: seen.update(options))
     monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
-    _spark(monkeypatch, _of_kubernetes()).submit("job.py")
-    assert seen["env"]["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    connection, name = {"conn_type": "spark", "host": host}, "spark.pyspark.driver.python"
+
+    def chosen(**conf: str) -> list[str]:
+        command = _spark(monkeypatch, json.dumps(connection), **conf)._build_spark_submit_command("job.py")
+        return [word.partition("=")[2] for word in command if word.startswith(name)]
+
+    assert chosen() == [sys.executable]
+    assert chosen(**{name: "/python"}) == ["/python"]
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "/other/python")
+    assert chosen() == ["/other/python"]
+    connection["extra"] = {"deploy-mode": "cluster"}
+    assert chosen() == []
 
 
 def test_pip_s_spark_submit_finds_its_own_spark_whatever_python_is_on_the_path(monkeypatch, tmp_path):
@@ -219,6 +229,14 @@ def test_a_job_that_is_too_long_for_yarn_s_command_is_refused_with_what_to_do(mo
         AirflowException, match=r"the job has 98308 bytes.*Leave cluster mode out of the connection spark_default"
     ):
         hook.submit("job.py")
+
+
+def test_bytes_that_are_not_text_in_spark_submit_s_output_do_not_end_the_task(monkeypatch, tmp_path):
+    _script(tmp_path / "spark-submit", r"printf 'caf\351\n'; echo done")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "yarn"}')
+    hook.submit("job.py")
+    assert list(hook.last_lines) == ["caf\ufffd", "done"]
 
 
 def test_spark_submit_is_found_beside_the_interpreter_if_it_is_not_on_the_path(monkeypatch):

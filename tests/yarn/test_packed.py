@@ -35,8 +35,6 @@ def test_a_job_brings_its_packages_and_compiled_kernels(
             for name in ("WALFERRY_CACHE", "NUMBA_CACHE_DIR")
         },
     }
-    if mode == "client":  # the driver runs here
-        conf["spark.pyspark.driver.python"] = sys.executable
     on_yarn.run(ship(backlog, sink=SinkKind.DIRECT), **conf)
     backlog.check_shipped()
     assert list((tmp_path / "WALFERRY_CACHE/lib").glob("*/walferry")), on_yarn.told()

@@ -53,7 +53,8 @@ class WalferrySubmitHook(SparkSubmitHook):
         local = self._connection["master"].startswith("local")
         # Otherwise spark-defaults.conf might choose another mode than the one that this class and the provider go by.
         self._connection["deploy_mode"] = self._connection["deploy_mode"] or conf.get("spark.submit.deployMode", "client")
-        self._conf = {**QUIET, **(LOCAL if local else {}), **kerberos_settings(os.environ), **conf, **AWAITED}
+        here = LOCAL if local else self._driver_here()
+        self._conf = {**QUIET, **here, **kerberos_settings(os.environ), **conf, **AWAITED}
         self._env_vars = {**self._environment(local), **(self._env_vars or {})}
         self.application = Application()  # once YARN has it
 
@@ -86,9 +87,8 @@ class WalferrySubmitHook(SparkSubmitHook):
                 f"the job has {size} bytes, and YARN starts a driver by one command of at most {MAX_COMMAND_BYTES}. Leave "
                 f"cluster mode out of the connection {self._conn_id}: then the driver runs here"
             )
-        # For a driver here. The provider replaces it if it hands variables to spark-submit itself.
-        environment = {**os.environ, **self._home(), **(self._env_vars or {})}
-        return super().submit(application, preexec_fn=_end_with_parent, env=environment, **kwargs)
+        environment = {**os.environ, **self._home()}  # the provider replaces it if it has variables of its own
+        return super().submit(application, preexec_fn=_end_with_parent, env=environment, errors="replace", **kwargs)
 
     def on_kill(self) -> None:
         """End spark-submit, and give it some time to remove its temporary files."""
@@ -142,11 +142,15 @@ class WalferrySubmitHook(SparkSubmitHook):
         binary = self._get_spark_binary_path()[0]
         return Path(shutil.which(binary) or binary).parent == Path(sys.executable).parent
 
-    def _environment(self, local: bool) -> dict[str, str]:
+    def _driver_here(self) -> dict[str, str]:
+        """Return the setting for the Python of a driver on this machine: otherwise that of the executors counts, if it is set."""
         if self._connection["deploy_mode"] == "cluster":
-            return {}  # the driver runs on another machine, with the Python there
-        if not local:
-            return {"PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable)}
+            return {}
+        return {"spark.pyspark.driver.python": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable)}
+
+    def _environment(self, local: bool) -> dict[str, str]:
+        if not local or self._connection["deploy_mode"] == "cluster":
+            return {}
         python = os.environ.get("PYSPARK_PYTHON", sys.executable)
         quick = quick_start(cache_folder(), os.environ) if self._is_pip_s() and python == sys.executable else {}
         return {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1", **quick}
