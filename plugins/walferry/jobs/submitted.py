@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walferry.base.errors import WalferryError
@@ -36,6 +37,8 @@ def run_job(kind: type[AwaitedJob], text: str) -> int:
 
     A WalferryError ends the job with one line that says what has stopped, and why.
     """
+    if isinstance(sys.stdout, TextIOWrapper):  # a cluster's machine may have another locale than the names of tables need
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         outcome = _run(kind.from_json(text))
     except (WalferryError, NotARecord) as error:

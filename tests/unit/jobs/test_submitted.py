@@ -79,6 +79,17 @@ def test_no_text_of_a_cluster_ends_a_line_of_a_job(capsys: pytest.CaptureFixture
     assert (out, err) == ("table t nothing is shipped: forged  [2J\n", "table t  ERROR\n")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_names_that_the_machine_s_locale_cannot_write_do_not_end_a_job(encoding: str) -> None:
+    code = (
+        "import sys\nfrom tests.unit.jobs import test_submitted as t\nt.submitted._start = lambda title: None\n"
+        "t.Trial.run = lambda job, on, say: say('table \u0442') or t.JobOutcome()\nsys.exit(t.ended('done'))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), str(ROOT)]), "PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "table \\u0442\n\n"), done.stderr
+
+
 def test_a_job_that_may_not_begin_does_not_wait_for_spark() -> None:
     code = (
         "import sys, time\n"
