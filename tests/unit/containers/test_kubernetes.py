@@ -253,6 +253,12 @@ def test_spark_s_settings_and_the_template_are_where_the_scheduler_has_them() ->
     assert (conn["conn_type"], f"{conn['host']}:{conn['port']}") == ("spark", "k8s://https://kubernetes.default.svc:443")
 
 
+def test_executors_call_a_driver_by_its_pod_s_address() -> None:
+    """Spark would take the name that the pod's own /etc/hosts has for it, which no other pod can resolve."""
+    address = {"fieldRef": {"fieldPath": "status.podIP"}}
+    assert yaml.safe_load(SPARK_VALUES["extraEnv"]) == [{"name": "SPARK_LOCAL_HOSTNAME", "valueFrom": address}]
+
+
 def test_drivers_may_start_pods_and_nothing_else_and_executors_reach_them() -> None:
     (rule,) = _named("Role", "walferry-spark-driver")["rules"]
     assert rule["resources"] == ["pods"]
