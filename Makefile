@@ -21,7 +21,7 @@ export PATH := $(VENV)/bin:$(PATH)
 # Tests and the demo start hundreds of Python processes, and each would compile our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help python java browser venv kernels jars lint test test-unit test-all test-rest durations docs demo bench soak lock clean
+.PHONY: help python java browser venv kernels jars lint test test-unit test-all test-rest durations docs demo bench bench-quick soak lock clean
 
 help:
 	@echo 'make demo       two real HBase clusters and Airflow: replicate, compare, look around (DEMO_ONCE=1 ends by itself)'
@@ -32,6 +32,7 @@ help:
 	@echo 'make lint       ruff, mypy, and what may import what'
 	@echo 'make docs       the documentation as a site, in site/; it fails if a link or an anchor leads nowhere'
 	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, also to a peer cluster far away and to secured ones, and a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
+	@echo 'make bench-quick   within 15 minutes: ratios to HBase'"'"'s tools and CPU-seconds beside those in bench/figures.json, and what became slower; KEEP=1 stores them'
 	@echo 'make soak       the tests that take long'
 	@echo 'make lock       pin what requirements.txt pulls in, with hashes, after a change of it'
 	@echo 'make clean      remove the virtual environments and what was cached beside them'
@@ -115,6 +116,11 @@ bench: java kernels
 	$(PYTHON) -m bench.page
 	$(PYTHON) -m bench.verification
 	$(PYTHON) -m bench.region_start
+
+bench-quick: export PYTHONPATH := $(CURDIR)/plugins
+bench-quick: java kernels
+	@$(PYTHON) -m embedded hbase-2
+	@$(PYTHON) -m bench.quick $(if $(KEEP),--keep)
 
 soak: jars
 	$(PYTHON) -m pytest -m soak --timeout=0

@@ -80,11 +80,11 @@ class Aim:
 
     def reported(self, drains: Sequence[Drain]) -> str | None:
         """The aim and what was reached; None if one of the ways was left out."""
-        by = _by_way(drains)
+        by = by_way(drains)
         if self.way not in by or (self.times is not None and self.beside not in by):
             return None
         if self.times is not None:
-            ratio = statistics.median(_ratios(by[self.beside], by[self.way], _whole))
+            ratio = statistics.median(times_as_fast(by[self.beside], by[self.way]))
             return f"{self.way}, from start to end, {self.times:g} times {self.beside}: {_word(ratio >= self.times)}, {ratio:.2f}"
         assert self.peer_cpu is not None
         cpu = statistics.median(d.a_gb(d.peer_cpu) for d in by[self.way])
@@ -141,7 +141,7 @@ def _drain(on: Bench, backlog: Backlog, way: Way, run_id: str) -> Drain:
 
 def verdict(drains: Sequence[Drain]) -> str:
     """Medians of each way, and its ratios to HBase, with everything from start to end, and while it ships."""
-    by = _by_way(drains)
+    by = by_way(drains)
     speeds = f"{'times as fast as HBase (each round)':36}{'without start':>14}"
     lines = [f"{'medians':{NAME}}{'whole':>9}  {speeds} {'peer':>8}{'own':>8}{'job':>8}"]
     for way, theirs in by.items():
@@ -149,25 +149,28 @@ def verdict(drains: Sequence[Drain]) -> str:
         cpu = [statistics.median(map(a_gb, theirs)) for a_gb in (_peer_cluster, _own, _job)]
         ratios = ["", ""]
         if HBASE in by and way != HBASE:
-            both = [_ratios(by[HBASE], theirs, seconds) for seconds in (_whole, _shipping)]
+            both = [times_as_fast(by[HBASE], theirs, seconds) for seconds in (_whole, _shipping)]
             each = ", ".join(f"{ratio:.2f}" for ratio in both[0])
             ratios = [f"{statistics.median(both[0]):.2f} ({each})", f"{statistics.median(both[1]):.2f}"]
         lines.append(f"{way:{NAME}}{whole:9.1f}  {ratios[0]:36}{ratios[1]:>14} {''.join(f'{c:8.1f}' for c in cpu)}")
     return "\n".join(lines)
 
 
-def _by_way(drains: Sequence[Drain]) -> dict[str, list[Drain]]:
+def by_way(drains: Sequence[Drain]) -> dict[str, list[Drain]]:
     """The drains of each way, round by round. HBase's first."""
     names = sorted({d.by for d in drains}, key=lambda name: (name != HBASE, [d.by for d in drains].index(name)))
     return {name: [d for d in drains if d.by == name] for name in names}
 
 
-def _ratios(theirs: Sequence[Drain], ours: Sequence[Drain], seconds: Callable[[Drain], float]) -> list[float]:
-    return [seconds(their) / seconds(our) for their, our in zip(theirs, ours, strict=True)]
-
-
 def _whole(drain: Drain) -> float:
     return drain.took.whole
+
+
+def times_as_fast(
+    theirs: Sequence[Drain], ours: Sequence[Drain], seconds: Callable[[Drain], float] = _whole
+) -> list[float]:  # fmt: skip
+    """How many times as fast our drains were as theirs, round by round: everything from start to end."""
+    return [seconds(their) / seconds(our) for their, our in zip(theirs, ours, strict=True)]
 
 
 def _shipping(drain: Drain) -> float:

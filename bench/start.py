@@ -40,15 +40,15 @@ class Batch:
         return f"{self.by:13} {self.seconds:8.2f} {self.shipping:9.2f} {self.cpu:9.2f} {self.server_cpu:11.2f}"
 
 
-def one_round(on: Bench, rows: int, round_: int) -> list[Batch]:
-    """Write and ship a batch each way; the ways take turns at being the first."""
+def one_round(on: Bench, rows: int, round_: int, peer: str = MANAGED_PEER) -> list[Batch]:
+    """Write and ship a batch each way; the ways take turns at being the first. `peer` has nothing queued before."""
     done = []
     for by in WAYS if round_ % 2 == 0 else reversed(WAYS):
         on.write(rows)
         on.roll()
         time.sleep(PAUSE_SECONDS)
         server = on.connect() if by == "Connect" else None
-        ran = run_task(Shipping(on.source, MANAGED_PEER, f"bench-{by}-{round_}", SINK, server=server), on.log)
+        ran = run_task(Shipping(on.source, peer, f"bench-{by}-{round_}", SINK, server=server), on.log)
         done.append(Batch(by, ran.seconds, ran.shipping, ran.used.cpu_seconds, ran.server.cpu_seconds))
         print(done[-1].line(), flush=True)
     return done
