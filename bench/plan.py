@@ -11,7 +11,8 @@ real file tree, or on a real HDFS for the one size that WALFERRY_BENCH_PLAN_HDFS
          are run, and the figures of all tasks are extrapolated from these.
 
 Each measurement runs in a process of its own. `znodes` counts the queues' znodes. Requests to ZooKeeper and to the file system
-are counted where they leave the process. The memory is what the step has taken beyond what the process had before.
+are counted where they leave the process. The CPU-seconds are the process's, without ZooKeeper's. The memory is what the step has
+taken beyond what the process had before.
 """
 
 from __future__ import annotations
@@ -53,16 +54,17 @@ READS = ("GetData", "GetChildren", "GetChildren2", "Exists")
 FILE_CALLS = ("stat", "open", "pread", "scandir", "listdir")
 HDFS_CALLS = ("info", "ls", "open")
 HDFS_CLIENT_CALLS = ("list_status",)
-HEADER = "                        znodes   seconds   peak MB    ZooKeeper reads   a znode    writes    file calls\n" + "-" * 98
+HEADER = f"{'znodes':>30}   seconds       CPU   peak MB    ZooKeeper reads   a znode    writes    file calls\n{'-' * 108}"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one step: seconds, bytes of memory beyond the process's own, and calls that left the process."""
+    """Of one step: seconds, CPU-seconds, bytes of memory beyond the process's own, and calls that left the process."""
 
     step: str
     znodes: int  # of the queues that the step is about
     seconds: float
+    cpu: float
     memory: int
     reads: int
     writes: int
@@ -70,7 +72,7 @@ class Measured:
 
     def line(self, servers: int, where: str) -> str:
         """A row of the table."""
-        took = f"{self.znodes:10,} {self.seconds:9.1f} {self.memory / 1e6:9.0f}"
+        took = f"{self.znodes:10,} {self.seconds:9.1f} {self.cpu:9.1f} {self.memory / 1e6:9.0f}"
         calls = f"{self.reads:18,} {self.reads / self.znodes:9.1f} {self.writes:9,} {self.files:13,}"
         return f"{servers:5} {where:5} {self.step:9}{took} {calls}"
 
@@ -220,15 +222,16 @@ def measure(step: str, source: SourceCluster, servers: int) -> Measured:
 def _measured(step: str, znodes: int, counts: Counter[str], parts: Sequence[tuple[Callable[[], None], float]]) -> Measured:
     """The figures of a step's parts, each of them multiplied."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds, total = 0.0, Counter[str]()
+    seconds, cpu, total = 0.0, 0.0, Counter[str]()
     for part, times in parts:
         counts.clear()
-        began = time.monotonic()
+        began, cpu_began = time.monotonic(), time.process_time()
         part()
         seconds += (time.monotonic() - began) * times
+        cpu += (time.process_time() - cpu_began) * times
         total.update({name: round(number * times) for name, number in counts.items()})
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    return Measured(step, znodes, seconds, memory, total["reads"], total["writes"], total["files"])
+    return Measured(step, znodes, seconds, cpu, memory, total["reads"], total["writes"], total["files"])
 
 
 def _counted() -> Counter[str]:

@@ -90,7 +90,7 @@ def of_drains(drains: Sequence[Drain]) -> list[Figure]:
         *(_ratio(f"{way} beside {HBASE}", times_as_fast(by[HBASE], by[way])) for way in OURS),
         _ratio(f"hfiles beside {WAL_PLAYER}", times_as_fast(by[WAL_PLAYER], by["hfiles"])),
         *(a_gb(way, "whole job", lambda drain: drain.took.job_cpu) for way in by if way != HBASE),
-        a_gb(HBASE, "the source's RegionServers", lambda drain: drain.took.own_cpu),
+        *(a_gb(way, "the processes that ship", lambda drain: drain.took.own_cpu) for way in (*OURS, HBASE)),
         *(a_gb(way, "the peer cluster's RegionServers", lambda drain: drain.peer_cpu) for way in by),
         *(_seconds(f"{way}: start to end", [drain.took.whole for drain in by[way]]) for way in by),
     ]

@@ -44,6 +44,7 @@ def test_ratios_of_drains_are_to_another_way_in_the_same_round(drains: list[Figu
 def test_cpu_of_drains_is_a_gigabytes(drains: list[Figure]):
     assert named(drains, "direct: whole job").rounds == pytest.approx((10.0, 12.0), rel=1e-3)
     assert not named(drains, "direct: whole job").larger_is_better
+    assert named(drains, "direct: the processes that ship").value == pytest.approx(2.0, rel=1e-3)
     assert named(drains, "hbase: the peer cluster's RegionServers").rounds == pytest.approx((80.0, 100.0), rel=1e-3)
 
 
