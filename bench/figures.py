@@ -1,8 +1,9 @@
 """The figures of a run of the quick benchmark: as JSON, and compared with those of a run before.
 
 A figure is the median of its rounds. It is called worse, or better, than the stored one if it differs by more than NOISE times,
-and if it also lies beyond each of the stored rounds. NOISE is larger than what medians of the same code differ by: single rounds
-on an idle machine differ by up to 1.3 times, those of HBase's own replication by up to 1.7 times, and their medians by less.
+and if it also lies beyond each of the stored rounds. If three rounds of the same code differ by 1.2 times, as most do on an idle
+machine, chance makes a figure worse in 1 of 100 runs; if they differ by 1.5 times, as those beside HBase's own replication, in 8
+of 100. So measure again before you look for a cause. What really takes 1.5 times as long is found in 9, or 7, of 10 runs.
 
 Seconds depend on the machine and are never compared. Ratios within a round are, and so are CPU-seconds. HBase's own CPU-seconds
 show what the machine is like: if these differ, so do all others.
