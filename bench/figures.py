@@ -100,7 +100,7 @@ def report(stored: Outcome | None, now: Outcome) -> str:
     """Return the table of all figures, and behind it what differs and what the figures are worth."""
     before = stored or Outcome(now.machine, ())
     lines = [HEADER, "-" * len(HEADER), *(_row(old, new) for old, new in _pairs(before, now)), ""]
-    lines += _warnings(before.machine, now.machine)
+    lines += _warnings(stored and stored.machine, now.machine)
     if stored is not None:
         said = verdicts(stored, now)
         worse = any(line.startswith("WORSE") for line in said)
@@ -108,13 +108,13 @@ def report(stored: Outcome | None, now: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _warnings(before: Machine, now: Machine) -> list[str]:
+def _warnings(before: Machine | None, now: Machine) -> list[str]:
     lines = []
     if now.busy:
         lines.append(f"This machine was busy when the run began ({now}): its figures mean little.")
-    if before.busy:
+    if before and before.busy:
         lines.append(f"The stored figures are from a busy machine ({before}): differences from them mean little.")
-    if before.cores != now.cores:
+    if before and before.cores != now.cores:
         lines.append(f"The stored figures are from {before.cores} cores, and this machine has {now.cores}: so ratios may differ.")
     return lines
 

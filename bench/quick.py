@@ -92,7 +92,7 @@ def of_drains(drains: Sequence[Drain]) -> list[Figure]:
         *(a_gb(way, "whole job", lambda drain: drain.took.job_cpu) for way in by if way != HBASE),
         *(a_gb(way, "the processes that ship", lambda drain: drain.took.own_cpu) for way in (*OURS, HBASE)),
         *(a_gb(way, "the peer cluster's RegionServers", lambda drain: drain.peer_cpu) for way in by),
-        *(_seconds(f"{way}: start to end", [drain.took.whole for drain in by[way]]) for way in by),
+        *(_seconds(f"{way}: start to end", [drain.took.whole for drain in by[way]], ours=way in OURS) for way in by),
     ]
 
 
@@ -102,7 +102,7 @@ def of_verifications(done: Sequence[verification.Timed]) -> list[Figure]:
         _ratio("verification beside VerifyReplication, start to end", [each.ratio for each in done]),
         _ratio("verification beside VerifyReplication, once started", [each.started_ratio for each in done]),
         _seconds("verification: start to end", [each.walferry for each in done]),
-        _seconds("VerifyReplication: start to end", [each.hbase for each in done]),
+        _seconds("VerifyReplication: start to end", [each.hbase for each in done], ours=False),
     ]
 
 
@@ -127,8 +127,8 @@ def _figure(name: str, unit: str, rounds: Sequence[float], *, ours: bool = True)
     return Figure(name, unit, _kept(rounds), larger_is_better=False, ours=ours)
 
 
-def _seconds(name: str, rounds: Sequence[float]) -> Figure:
-    return Figure(name, "s", _kept(rounds), larger_is_better=False, compared=False)
+def _seconds(name: str, rounds: Sequence[float], *, ours: bool = True) -> Figure:
+    return Figure(name, "s", _kept(rounds), larger_is_better=False, compared=False, ours=ours)
 
 
 def _kept(rounds: Sequence[float]) -> tuple[float, ...]:

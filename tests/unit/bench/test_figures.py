@@ -96,7 +96,11 @@ def test_a_figure_whose_unit_has_changed_is_not_compared():
 
 
 def test_without_stored_figures_there_are_only_the_new_ones():
-    assert row(report(None, Outcome(MACHINE, (times("new", 3.0),))), "new").split()[-3:] == ["-", "3.00", "-"]
+    said = report(None, Outcome(Machine(cores=4, load=9.3), (times("new", 3.0),)))
+
+    assert row(said, "new").split()[-3:] == ["-", "3.00", "-"]
+    assert "The stored figures" not in said
+    assert "This machine was busy" in said
 
 
 def test_if_nothing_became_worse_it_says_so():
