@@ -369,6 +369,9 @@ class _RemoteFile(OpenWal):
 
     def _read(self, offset: int, length: int) -> bytes:
         file, lock = self._opened
+        if scheme(self._url) in HDFS_SCHEMES:
+            # In small pieces: `read` would collect them in a large buffer of new memory, which takes longer than to read them.
+            return b"".join(file.read_range_stream(offset, length))
         with lock:
             file.seek(offset)
             data = bytes(file.read(length))
