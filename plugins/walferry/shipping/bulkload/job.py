@@ -57,10 +57,7 @@ class LoadJob:
     @cached_property
     def tables(self) -> dict[bytes, TargetTable]:
         """The tables, in the form that sorting needs."""
-        return {
-            name: TargetTable(tuple(target.families), tuple(region.start for region in target.regions))
-            for name, target in self.targets.tables.items()
-        }
+        return {name: target.stores for name, target in self.targets.tables.items()}
 
     @cached_property
     def regions(self) -> list[PlannedRegion]:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from walferry.base.jobs import Backend, BackendFailed, Tell, check_answers
+from walferry.load.errors import EditsDiffer
 from walferry.shipping.bulkload.job import LoadJob
 
 if TYPE_CHECKING:
@@ -32,11 +33,14 @@ def survey_all(on: Backend, tell: Tell, job: LoadJob) -> list[WalSurvey]:
 
 
 def load_all(on: Backend, tell: Tell, job: LoadJob, shares: Sequence[Share]) -> list[ShareOutcome]:
-    """Load the shares, and return their outcomes. `tell` gets the progress. Raises BackendFailed."""
+    """Load the shares, and return their outcomes. `tell` gets the progress. Raises BackendFailed, EditsDiffer."""
     from walferry.shipping.bulkload.loading import ShareOutcome, load_share
 
     progress = LoadProgress(tell, "loaded {} of {} parts of the regions")
     found = on.run(partial(load_share, job), shares, ShareOutcome, progress=progress)
+    check_answers("region", (str(share.regions[0][0]) for share in shares), (str(outcome.first) for outcome in found))
+    if changed := next((outcome.changed for outcome in found if outcome.changed), ""):
+        raise EditsDiffer(changed)
     for share, outcome in zip(shares, found, strict=True):
         if outcome.regions > len(share.regions) or (outcome.regions < len(share.regions) and not outcome.failed):
             raise BackendFailed(f"the answer for {len(share.regions)} regions is one for {outcome.regions}")

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 
 import numpy as np
 
@@ -44,14 +43,15 @@ from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.reading import OutOfTime, WalReading
-from walferry.shipping.bulkload.runs import sorted_runs
+from walferry.shipping.bulkload.runs import Edits, sorted_runs
 from walferry.shipping.bulkload.shares import Share
 from walferry.shipping.bulkload.spilled_runs import HeldRuns
 from walferry.shipping.bulkload.survey import MAX_ERROR_CHARS, shown
 
 REASONS_CHARS = 256 << 10  # of all reasons in one outcome, a text of at most a million characters
+ADVICE = "Nothing leaves the queues. Run again; if it comes back, ship by sink=direct and report this message"
 LOADED_AT_ONCE = 4  # regions: HDFS takes longer to end a small file than to write it
-_OF_ONE_TABLE = (EditsDiffer, RemoteError, NotLoaded, HFileError, StoreError, MissingTable, RegionUnavailable)
+_OF_ONE_TABLE = (RemoteError, NotLoaded, HFileError, StoreError, MissingTable, RegionUnavailable)
 MERGE_BYTES = 32 << 20
 
 log = logging.getLogger(__name__)
@@ -152,33 +152,62 @@ def _between(runs: Sequence[RandomAccess], region: Region, start: bytes, end: by
 
 @dataclass(frozen=True)
 class ShareOutcome(Record):
-    """A task's message to the driver: how many of its regions it has loaded, and tables that are not loaded, by the reasons."""
+    """A task's message to the driver: how many of its regions it has loaded, and tables that are not loaded, by the reasons.
 
+    `first` is the number of the share's first region. `changed` says which edits differ from those of the survey: then nothing of
+    the whole load counts.
+    """
+
+    first: int
     regions: int = 0
     loaded: Loaded = field(default_factory=Loaded)
     failed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    changed: str = ""
 
 
 def load_share(job: LoadJob, share: Share) -> ShareOutcome:
     """Read the WALs of a share, and load its regions. Raises no errors that Walferry reports."""
+    first = share.regions[0][0]
     wanted = np.isin(job.region_of_store, [region for region, _ in share.regions])
     with HeldRuns() as held:
         try:
-            edits = chain.from_iterable(WalReading(job, job.wals[number]).edits() for number in share.wals)
-            held.take(sorted_runs(edits, job.stores, wanted))
+            held.take(sorted_runs(_same_edits(job, share), job.stores, wanted))
+            _check_cells(job, share, held)
             with _loaders(job, min(LOADED_AT_ONCE, len(share.regions))) as loaders:
                 loads = _Loads(held, job, loaders)
                 with ThreadPoolExecutor(loaders.qsize(), "load") as pool:
                     done = list(pool.map(loads.load, sorted(share.regions, key=lambda region: region[1], reverse=True)))
-        except (
-            WalferryError,
-            OSError,
-            OutOfTime,
-        ) as error:  # a WAL cannot be read any more, or a cluster cannot be reached at all
+        except EditsDiffer as error:
+            return ShareOutcome(first, changed=one_line(str(error), MAX_ERROR_CHARS))
+        # A WAL cannot be read any more, or a cluster cannot be reached at all.
+        except (WalferryError, OSError, OutOfTime) as error:
             names = {shown(job.regions[number].table) for number, _ in share.regions}
-            return ShareOutcome(failed=_bounded(dict.fromkeys(names, reason_of(error))))
+            return ShareOutcome(first, failed=_bounded(dict.fromkeys(names, reason_of(error))))
     whole = [loaded for loaded in done if loaded is not None]
-    return ShareOutcome(len(whole), Loaded.all_of(whole), _bounded(loads.given_up))
+    return ShareOutcome(first, len(whole), Loaded.all_of(whole), _bounded(loads.given_up))
+
+
+def _same_edits(job: LoadJob, share: Share) -> Iterator[Edits]:
+    """Yield the edits of a share's WALs. Raises EditsDiffer if a WAL has other entries than the survey has read."""
+    for number, crc in share.wals:
+        reading = WalReading(job, job.wals[number])
+        yield from reading.edits()
+        if reading.report.crc != crc:
+            raise EditsDiffer(f"WAL {job.wals[number].name} has other entries than when it was read first", ADVICE)
+
+
+def _check_cells(job: LoadJob, share: Share, held: HeldRuns) -> None:
+    """Check that each region has as many cells as the survey has counted. Raises EditsDiffer."""
+    for number, cells in share.regions:
+        found = sum(held.cells[store] for store in _stores(job, number))
+        if found != cells:
+            name = job.regions[number].region.encoded_name
+            raise EditsDiffer(f"the WALs had {cells:,} cells for region {name}, and {found:,} when they were read again", ADVICE)
+
+
+def _stores(job: LoadJob, region: int) -> range:
+    """Return the numbers of a region's stores, in the order of their families."""
+    return range(*np.searchsorted(job.region_of_store, (region, region + 1)).tolist())
 
 
 class _Loads:
@@ -193,7 +222,7 @@ class _Loads:
 
     def load(self, region: tuple[int, int]) -> Loaded | None:
         """Load a region with so many cells; None if it is not loaded."""
-        number, cells = region
+        number, _ = region
         planned = self._job.regions[number]
         table = shown(planned.table)
         if self._lost or table in self.given_up:
@@ -201,7 +230,8 @@ class _Loads:
             return None
         loader = self._loaders.get()
         try:
-            return loader.load(planned, self._runs(number, cells))
+            stores = enumerate(_stores(self._job, number))
+            return loader.load(planned, {family: runs for family, store in stores if (runs := self._held.of(store))})
         except (WalferryError, OSError) as error:
             self.given_up.setdefault(table, reason_of(error))
             if not isinstance(error, _OF_ONE_TABLE):
@@ -209,18 +239,6 @@ class _Loads:
             return None
         finally:
             self._loaders.put(loader)
-
-    def _runs(self, number: int, cells: int) -> Runs:
-        """Return a region's runs by family. Raises EditsDiffer."""
-        stores = range(*np.searchsorted(self._job.region_of_store, (number, number + 1)).tolist())
-        found = sum(self._held.cells[store] for store in stores)
-        if found != cells:
-            name = self._job.regions[number].region.encoded_name
-            raise EditsDiffer(
-                f"the WALs had {cells:,} cells for region {name}, and {found:,} when they were read again to be loaded",
-                "Nothing of its table counts as loaded, so requests ship its edits",
-            )
-        return {family: runs for family, store in enumerate(stores) if (runs := self._held.of(store))}
 
 
 def _bounded(why: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

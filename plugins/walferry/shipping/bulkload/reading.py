@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from zlib_ng import zlib_ng
 
 from walferry.base.kernels.compiled import unmanaged
 from walferry.base.kernels.types import Bytes, Ints, OutFlags
@@ -51,6 +52,7 @@ class WalReport(Record):
     others: bool = False  # whether some edits do not go into files
     ignored: int = 0  # bytes behind the last whole entry
     let_go: list[str] = field(default_factory=list)  # files of bulk loads that the peer does not get
+    crc: int = 0  # CRC-32 of all entries that were read
 
 
 @dataclass
@@ -130,6 +132,7 @@ class WalReading:
         report = self.report
         report.read_edits += len(batch.index)
         report.read_bytes += int(batch.next_positions[-1] - batch.positions[0])
+        report.crc = zlib_ng.crc32(batch.buf[batch.index.entry_start[0] : batch.index.cells_end[-1]], report.crc)
         report.last_written = shown_ms(int(batch.index.write_time[-1]))
         report.filtered = dict(Counter(report.filtered) + Counter(filtered_by_reason(kept)))
 

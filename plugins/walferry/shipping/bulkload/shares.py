@@ -21,10 +21,13 @@ READERS = 16  # tasks that read a group's WALs, if there are fewer cores
 
 @dataclass(frozen=True)
 class Share:
-    """One task's regions, by their numbers, each with the number of its cells, and the numbers of the WALs that have them."""
+    """One task's regions, by their numbers, each with the number of its cells, and the WALs that have them.
+
+    The WALs are numbers, too, each with the CRC-32 of its entries.
+    """
 
     regions: tuple[tuple[int, int], ...]
-    wals: tuple[int, ...]
+    wals: tuple[tuple[int, int], ...]
 
 
 def shares_of(found: Sequence[tuple[LoadWal, WalSurvey]], wanted: Iterable[int], on: Backend) -> list[Share]:
@@ -47,12 +50,12 @@ def shares_of(found: Sequence[tuple[LoadWal, WalSurvey]], wanted: Iterable[int],
     for region in sorted(sizes, key=lambda number: (home[number], number)):
         share_of[region] = (2 * before + sizes[region]) * count // (2 * total)
         before += sizes[region]
-    regions, wals = defaultdict[int, list[tuple[int, int]]](list), defaultdict[int, list[int]](list)
+    regions, wals = defaultdict[int, list[tuple[int, int]]](list), defaultdict[int, list[tuple[int, int]]](list)
     for region, number in share_of.items():
         regions[number].append((region, cells[region]))
-    for wal_number, of_wal in regions_of.items():
-        for number in {share_of[region] for region in of_wal}:
-            wals[number].append(wal_number)
+    for wal, survey in found:
+        for number in {share_of[region] for region in regions_of[wal.number]}:
+            wals[number].append((wal.number, survey.report.crc))
     return [Share(tuple(regions[number]), tuple(wals[number])) for number in regions]
 
 

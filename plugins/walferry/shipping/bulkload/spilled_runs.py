@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from walferry.base.closing import Closing
@@ -57,4 +58,5 @@ class HeldRuns(Closing):
 
     def close(self) -> None:
         """Free the disk."""
-        self._file.close()
+        with suppress(OSError):  # bytes that a full disk has not taken
+            self._file.close()

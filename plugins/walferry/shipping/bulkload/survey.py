@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.compiled import unmanaged
-from walferry.base.kernels.types import Bytes, Int32s, Ints, OutIntTable
+from walferry.base.kernels.types import Bytes, Int32s, Ints, IntTable, OutIntTable
 from walferry.base.records import Record
 from walferry.base.texts import one_line
 from walferry.hbase.wal.cells import cell_end
@@ -25,6 +26,7 @@ from walferry.shipping.bulkload.runs import placed
 from walferry.shipping.bulkload.wals import LoadWal
 
 MAX_ERROR_CHARS = 2000
+MAX_REGIONS = 5000  # of one WAL: its survey is a text of at most a million characters
 
 
 @dataclass(frozen=True)
@@ -43,19 +45,39 @@ class WalSurvey(Record):
 
 def survey_wal(job: LoadJob, number: int) -> WalSurvey:
     """Read the WAL of a load with this number. Raises no error of the WAL."""
-    reading, error = WalReading(job, job.wals[number]), ""
-    counts = np.zeros((len(job.stores.list), 2), np.int64)
+    wal = job.wals[number]
+    reading, counts = WalReading(job, wal), np.zeros((len(job.stores.list), 2), np.int64)
+    failed = _failed(job.record)
+    if wal.number > failed.get(wal.end_of_group, wal.number):
+        return WalSurvey(reading.report, "an earlier WAL of its group is not loaded")
     try:
         for edits in reading.edits():
             cells = placed(edits, job.stores, job.all_stores)
             _count(edits.batch.buf, cells.starts, cells.stores, counts)
     except (WalferryError, OSError, OutOfTime) as caught:
-        error = one_line(reason_of(caught), MAX_ERROR_CHARS)
-    by_region = np.zeros((len(job.regions), 2), np.int64)
-    np.add.at(by_region, job.region_of_store, counts)
-    having = np.flatnonzero(by_region[:, 0])
-    regions = tuple((int(number), int(by_region[number, 0]), int(by_region[number, 1])) for number in having)
-    return WalSurvey(reading.report, error, reading.unfit, () if error else regions)
+        failed.setdefault(wal.end_of_group, wal.number)
+        return WalSurvey(reading.report, one_line(reason_of(caught), MAX_ERROR_CHARS), reading.unfit)
+    regions = _by_region(job, counts)
+    if len(regions) > MAX_REGIONS:
+        why = f"{wal.name} has edits of {len(regions):,} regions, more than {MAX_REGIONS:,}"
+        return WalSurvey(reading.report, why, reading.unfit)
+    return WalSurvey(reading.report, "", reading.unfit, regions)
+
+
+@lru_cache(maxsize=8)
+def _failed(record: str) -> dict[int, int]:
+    """Return WALs of a load that this process could not read, by the ends of their groups.
+
+    Each may have waited long to be closed. So the process leaves out what follows them, which is not loaded anyway.
+    """
+    return {}
+
+
+def _by_region(job: LoadJob, counts: IntTable) -> tuple[tuple[int, int, int], ...]:
+    """Return the counts of stores as those of regions, without regions that get nothing."""
+    found = np.zeros((len(job.regions), 2), np.int64)
+    np.add.at(found, job.region_of_store, counts)
+    return tuple((int(number), int(found[number, 0]), int(found[number, 1])) for number in np.flatnonzero(found[:, 0]))
 
 
 @unmanaged

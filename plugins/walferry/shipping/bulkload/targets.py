@@ -12,8 +12,9 @@ from uuid import UUID
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import one_line
-from walferry.hbase.hfiles.errors import BadFamily
+from walferry.hbase.hfiles.errors import BadBorders, BadFamily
 from walferry.hbase.hfiles.settings import PREFIX_LENGTH, FileSettings, settings_of
+from walferry.hbase.hfiles.stores import Stores, TargetTable
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.master import table_schemas
 from walferry.hbase.tables.regions import Region, TableInMeta
@@ -33,6 +34,11 @@ class Target:
 
     families: Mapping[bytes, FileSettings]
     regions: tuple[Region, ...]
+
+    @property
+    def stores(self) -> TargetTable:
+        """The table, in the form that sorting needs."""
+        return TargetTable(tuple(self.families), tuple(region.start for region in self.regions))
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,13 @@ def read_targets(peer_cluster: Tables, master: Connection, wants: PeerTables, so
         except BadFamily as error:
             unfit[name] = one_line(str(error), MAX_REASON_CHARS)
             continue
-        tables[name] = Target({family: chosen for family, (chosen, _) in settings.items()}, found[table].regions)
+        target = Target({family: chosen for family, (chosen, _) in settings.items()}, found[table].regions)
+        try:
+            Stores({name: target.stores})
+        except BadBorders as error:
+            unfit[name] = one_line(str(error), MAX_REASON_CHARS)
+            continue
+        tables[name] = target
         notes += [_note(table, family, other) for family, (_, others) in settings.items() for other in others]
     return Targets(tables, unfit, tuple(notes))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,7 +35,7 @@ def targets(*tables: bytes, unfit: Mapping[bytes, str] | None = None) -> Targets
 
 def job(tables: Targets | None = None, *, source: SourceCluster = SOURCE, **fields: Any) -> LoadJob:
     made = LoadJob(
-        source=source, peer_id="p", record="/record", rules=RULES, targets=tables or targets(b"t", b"u"),
+        source=source, peer_id="p", record=f"/{uuid.uuid4()}", rules=RULES, targets=tables or targets(b"t", b"u"),
         deadline=time.time() + 3600, peer_state=("/hbase/replication/peers/p/peer-state", 1),
     )  # fmt: skip
     return replace(made, **fields)

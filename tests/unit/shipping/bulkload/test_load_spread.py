@@ -11,6 +11,7 @@ import pytest
 from tests.unit.shipping.bulkload.jobs import groups_of, job
 from walferry.base.jobs import Backend, BackendFailed
 from walferry.base.records import Record
+from walferry.load.errors import EditsDiffer
 from walferry.shipping.bulkload import load_spread
 from walferry.shipping.bulkload.load_spread import LoadProgress, load_all, survey_all
 from walferry.shipping.bulkload.loading import Loaded, ShareOutcome
@@ -20,7 +21,7 @@ from walferry.shipping.bulkload.survey import WalSurvey
 
 R = TypeVar("R", bound=Record)
 
-SHARES = [Share(((0, 5), (1, 5)), (0,)), Share(((2, 5),), (0, 1))]
+SHARES = [Share(((0, 5), (1, 5)), ((0, 7),)), Share(((2, 5),), ((0, 7), (1, 8)))]
 WALS = [wal for group in groups_of(1, 2) for wal in group]
 
 
@@ -48,7 +49,7 @@ def answering(*answers: Record) -> Backend:
 def test_surveys_and_outcomes_come_as_they_were_told() -> None:
     surveys = [WalSurvey(WalReport(number, tables={"t": [1, 2, 3, 4]}), regions=((0, 5, 50),)) for number in range(3)]
     assert survey_all(answering(*surveys), print, job(wals=WALS)) == surveys
-    outcomes = [ShareOutcome(2, Loaded(1, 2, 3)), ShareOutcome(0, failed={"it split": ("t",)})]
+    outcomes = [ShareOutcome(0, 2, Loaded(1, 2, 3)), ShareOutcome(2, 0, failed={"it split": ("t",)})]
     assert load_all(answering(*outcomes), print, job(wals=WALS), SHARES) == outcomes
 
 
@@ -58,11 +59,22 @@ def test_surveys_of_other_wals_are_told() -> None:
         survey_all(answering(*surveys), print, job(wals=WALS))
 
 
-@pytest.mark.parametrize("wrong", [ShareOutcome(3), ShareOutcome(1), ShareOutcome()])
+@pytest.mark.parametrize("wrong", [ShareOutcome(0, 3), ShareOutcome(0, 1), ShareOutcome(0)])
 def test_an_outcome_that_leaves_regions_out_without_a_reason_is_told(wrong: ShareOutcome) -> None:
     """These regions would count as loaded."""
     with pytest.raises(BackendFailed, match="the answer for 2 regions is one for"):
-        load_all(answering(wrong, ShareOutcome(1)), print, job(wals=WALS), SHARES)
+        load_all(answering(wrong, ShareOutcome(2, 1)), print, job(wals=WALS), SHARES)
+
+
+def test_an_outcome_of_another_share_is_told() -> None:
+    with pytest.raises(BackendFailed, match="the answer for region 0 is one for 2"):
+        load_all(answering(ShareOutcome(2, 1), ShareOutcome(0, 2)), print, job(wals=WALS), SHARES)
+
+
+def test_a_load_whose_edits_have_changed_counts_for_nothing() -> None:
+    outcomes = [ShareOutcome(0, 2, Loaded(1, 2, 3)), ShareOutcome(2, changed="WAL w has other entries")]
+    with pytest.raises(EditsDiffer, match=r"^WAL w has other entries$"):
+        load_all(answering(*outcomes), print, job(wals=WALS), SHARES)
 
 
 def test_only_what_has_changed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

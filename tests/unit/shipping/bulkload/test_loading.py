@@ -10,19 +10,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.unit.hbase.wal.encoder import Entry
+from tests.unit.replication.filters.test_entry_filter import entry, put
 from tests.unit.shipping.bulkload.jobs import groups_of, job
+from tests.unit.shipping.bulkload.wal_files import GOOD, Files, files
 from walferry.base.zk.errors import ConnectError
 from walferry.hbase.hfiles.errors import TooManyRuns
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError
 from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.jobs.connect.connect_job import MAX_TEXT_CHARS
+from walferry.jobs.workers import LocalProcesses
 from walferry.load.errors import LoadOvertaken, NotLoaded, reason_of
 from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.loading import Loaded, Runs, ShareOutcome, load_share
 from walferry.shipping.bulkload.runs import SortedRun
-from walferry.shipping.bulkload.shares import Share
+from walferry.shipping.bulkload.shares import Share, shares_of
+from walferry.shipping.bulkload.survey import survey_wal
+
+__all__ = ["files"]  # a fixture
 
 T, U = (0, 1), (2, 3)  # regions of tables t and u
 
@@ -76,7 +83,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
         monkeypatch.setattr(loading, "_loaders", loaders)
         monkeypatch.setattr(loading, "sorted_runs", runs)
         (wals,) = groups_of(2)
-        outcome = load_share(job(wals=wals), Share(tuple(cells.items()), (0, 1)))
+        outcome = load_share(job(wals=wals), Share(tuple(cells.items()), ((0, 0), (1, 0))))
         return ShareOutcome.from_json(outcome.to_json()), loader
 
     return load
@@ -84,7 +91,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
 
 def test_each_region_is_loaded_with_its_runs(load: Load) -> None:
     outcome, loader = load({0: 2, 3: 1})
-    assert outcome == ShareOutcome(2, Loaded(2, 20, 2))
+    assert outcome == ShareOutcome(0, 2, Loaded(2, 20, 2))
     assert loader.loaded == {0: [b"\0\0"], 3: [b"\3"]}
 
 
@@ -98,7 +105,7 @@ def test_of_a_table_that_cannot_be_loaded_no_more_regions_are_but_those_of_other
 @pytest.mark.parametrize("error", [LoadOvertaken("over"), ConnectionFailed("rs", "refused"), TimeoutError("timed out")])
 def test_nothing_more_is_loaded_once_the_peer_cluster_is_silent_or_the_load_is_over(load: Load, error: Exception) -> None:
     outcome, loader = load({0: 9, 1: 8, 2: 7}, {0: error})
-    assert outcome == ShareOutcome(0, Loaded(), {str(error): ("t", "u")})
+    assert outcome == ShareOutcome(0, failed={str(error): ("t", "u")})
     assert not loader.loaded
 
 
@@ -111,12 +118,30 @@ def test_an_error_without_words_is_an_error(load: Load, error: Exception) -> Non
 
 
 @pytest.mark.parametrize("cells", [0, 1, 3])
-def test_a_region_with_other_cells_than_before_is_not_loaded(load: Load, cells: int) -> None:
+def test_nothing_is_loaded_if_a_region_has_other_cells_than_before(load: Load, cells: int) -> None:
     """Otherwise edits that one of two readings has not seen would count as shipped."""
     outcome, loader = load({0: 2, 2: 5}, found={0: cells})
-    ((why, tables),) = outcome.failed.items()
-    assert why.startswith(f"the WALs had 2 cells for region t-0, and {cells} when they were read again")
-    assert (outcome.regions, tables, list(loader.loaded)) == (1, ("t",), [2])
+    assert outcome.changed.startswith(f"the WALs had 2 cells for region t-0, and {cells} when they were read again")
+    assert (outcome.regions, outcome.failed, loader.loaded) == (0, {}, {})
+
+
+GREW, OTHER = [*GOOD, entry(put(row=b"zz"))], [entry(put(row=b"a"), put(row=b"y")), entry(put(row=b"b"))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("then", [GREW, OTHER, GOOD[:1]], ids=["grown", "of other content", "cut"])
+def test_nothing_is_loaded_of_a_wal_with_other_entries_than_before(
+    files: Files, monkeypatch: pytest.MonkeyPatch, then: list[Entry]
+) -> None:
+    """Also if the regions of the share have as many cells as before."""
+    monkeypatch.setattr(loading, "_loaders", lambda *_: pytest.fail("it loads"))
+    files.put(0, GOOD)
+    made = files.job(wals=files.wals(1))
+    first = survey_wal(made, 0)
+    (share, *_) = shares_of([(made.wals[0], first)], [0], LocalProcesses(1))
+    files.put(0, then)
+    outcome = load_share(files.job(wals=files.wals(1)), share)
+    assert outcome.changed.startswith(f"WAL {made.wals[0].name} has other entries than when it was read first")
 
 
 def test_of_wals_that_cannot_be_read_again_nothing_is_loaded(load: Load) -> None:
@@ -138,14 +163,14 @@ def test_what_goes_wrong_otherwise_fails_the_task(load: Load) -> None:
 
 def test_the_reasons_of_many_tables_do_not_make_an_outcome_too_long() -> None:
     why = {f"namespace:table_{number}": f"{number} " + "x" * 1900 for number in range(5000)}
-    outcome = ShareOutcome(failed=loading._bounded(why))
+    outcome = ShareOutcome(0, failed=loading._bounded(why))
     assert len(outcome.to_json()) < MAX_TEXT_CHARS
     assert {table for tables in outcome.failed.values() for table in tables} == why.keys()
     assert all(outcome.failed)
 
 
 def test_outcomes_are_read_as_they_were_written() -> None:
-    outcome = ShareOutcome(3, Loaded(1, 2, 3), {"broken": ("t", "ns:u")})
+    outcome = ShareOutcome(7, 3, Loaded(1, 2, 3), {"broken": ("t", "ns:u")}, "changed")
     assert ShareOutcome.from_json(outcome.to_json()) == outcome
     (why,) = loading._bounded({"t": "two\nlines"})
     assert "\n" not in why

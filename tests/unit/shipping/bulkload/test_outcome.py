@@ -29,7 +29,7 @@ def survey(wal: int, *tables: str, others: bool = False, error: str = "", unfit:
 def loaded(**failed: str) -> ShareOutcome:
     """Three regions that are loaded, and one of each table that is not, with the reasons."""
     reasons = {why: tuple(name for name, other in failed.items() if other == why) for why in failed.values()}
-    return ShareOutcome(3, Loaded(3, 30, 6), reasons)
+    return ShareOutcome(0, 3, Loaded(3, 30, 6), reasons)
 
 
 def verdict(groups: Sequence[Sequence[LoadWal]], surveys: Sequence[WalSurvey], *outcomes: ShareOutcome) -> Verdict:

@@ -25,7 +25,7 @@ from walferry.load.earlier_loads import LoadedBefore
 from walferry.load.records import Load
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
 from walferry.shipping import closed_wal
-from walferry.shipping.bulkload import reading
+from walferry.shipping.bulkload import reading, survey
 from walferry.shipping.bulkload.survey import WalSurvey
 
 __all__ = ["files"]  # a fixture
@@ -280,3 +280,21 @@ def test_a_table_with_expressions_of_labels_is_left_out_whatever_happens_to_labe
     found = Read(files.job(wals=files.wals(1)))
     assert found.unfit == {"u": "it has cells with visibility expressions, which the peer cluster reads only if they are put"}
     assert found.reports[0].tables.keys() == {"t", "u"}
+
+
+def test_what_follows_a_wal_that_is_not_closed_is_not_waited_for(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master that is busy splitting a dead server's WALs leaves all of them open."""
+    waited: list[bool] = []
+    monkeypatch.setattr(reading, "seconds_to_close", lambda left, *, live: waited.append(live) or 0.0)
+    for number in range(4):
+        files.put(number, encode_wal(GOOD, trailer=b""), f"WALs/{SERVER}")
+    found = Read(files.job(wals=files.wals(3, 1), record="/record of this test"))
+    assert found.errors == [(0, 3), (3, 4)]
+    assert len(waited) == 2
+
+
+def test_a_wal_of_very_many_regions_is_left_to_requests(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "MAX_REGIONS", 1)
+    files.put(0, GOOD)
+    found = Read(files.job(wals=files.wals(1), record="/another record"))
+    assert found.wanted.errors == {0: f"{GROUP}.0 has edits of 2 regions, more than 1"}

@@ -26,7 +26,13 @@ def found(*groups: list[dict[int, int]]) -> Found:
     wals = [wal for group in groups_of(*map(len, groups)) for wal in group]
     sizes = [each for group in groups for each in group]
     return [
-        (wal, WalSurvey(WalReport(wal.number), regions=tuple((region, size // 10, size) for region, size in some.items())))
+        (
+            wal,
+            WalSurvey(
+                WalReport(wal.number, crc=wal.number + 100),
+                regions=tuple((region, size // 10, size) for region, size in some.items()),
+            ),
+        )
         for wal, some in zip(wals, sizes, strict=True)
     ]
 
@@ -34,13 +40,13 @@ def found(*groups: list[dict[int, int]]) -> Found:
 def test_two_cores_take_two_halves_and_read_the_wals_of_their_own_servers() -> None:
     wals = found([{0: 100, 2: 100}, {0: 100, 2: 100}], [{1: 200, 3: 200}])
     first, second = shares_of(wals, range(4), on(2))
-    assert (first.regions, first.wals) == (((0, 20), (2, 20)), (0, 1))
-    assert (second.regions, second.wals) == (((1, 20), (3, 20)), (2,))
+    assert (first.regions, first.wals) == (((0, 20), (2, 20)), ((0, 100), (1, 101)))
+    assert (second.regions, second.wals) == (((1, 20), (3, 20)), ((2, 102),))
 
 
 def test_a_region_that_has_moved_is_read_from_both_servers() -> None:
     (share,) = shares_of(found([{0: 100}], [{0: 300}]), [0], on(8))
-    assert (share.regions, share.wals) == (((0, 40),), (0, 1))
+    assert (share.regions, share.wals) == (((0, 40),), ((0, 100), (1, 101)))
 
 
 def test_nothing_is_worth_more_tasks_than_its_bytes() -> None:
@@ -76,6 +82,6 @@ def test_each_wanted_region_is_in_one_share_with_all_its_cells_and_wals(
     for share in shares:
         mine = dict(share.regions)
         needed = [wal.number for wal, survey in wals if any(region in mine for region, _, _ in survey.regions)]
-        assert list(share.wals) == needed
+        assert list(share.wals) == [(number, number + 100) for number in needed]
         for region, cells in mine.items():
             assert cells == sum(count for _, survey in wals for number, count, _ in survey.regions if number == region)

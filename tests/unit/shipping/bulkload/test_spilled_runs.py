@@ -45,6 +45,15 @@ def test_a_run_is_read_no_further_than_to_its_end(data: bytes, offset: int, leng
         assert found.read_at(offset, length) == data[offset : offset + length]
 
 
+def test_a_disk_that_is_full_is_told_by_the_run_that_it_does_not_take() -> None:
+    held = HeldRuns({})
+    held._file.close()
+    held._file = open("/dev/full", "w+b", buffering=1 << 20)  # noqa: SIM115
+    with pytest.raises(OSError, match="No space left"):
+        held.take([[run(0, b"data")]])
+    held.close()
+
+
 @pytest.mark.parametrize("folders", ["{}", "{},/other", "/nowhere/at/all", ""])
 def test_the_file_lies_in_spark_s_folder_if_there_is_one_and_nothing_is_left_of_it(tmp_path: Path, folders: str) -> None:
     with HeldRuns({LOCAL_DIRS: folders.format(tmp_path)}) as held:

@@ -49,6 +49,7 @@ class PeerCluster:
 
     schemas: Sequence[pb.TableSchema]
     without_schema: Sequence[str] = ()
+    regions: tuple[Region, ...] = REGIONS
     zk: object = None
     nodes: object = None
     looks: int = 0
@@ -57,7 +58,7 @@ class PeerCluster:
     def all_tables(self, wanted: Callable[[str], bool]) -> dict[str, TableInMeta]:
         self.looks += 1
         names = [*(table_text(each.table_name) for each in self.schemas), *self.without_schema]
-        return {table: TableInMeta(REGIONS) for table in names if wanted(table)}
+        return {table: TableInMeta(self.regions) for table in names if wanted(table)}
 
     def call(self, method: str, request: pb.GetTableDescriptorsRequest, _: object) -> pb.GetTableDescriptorsResponse:
         self.looks += 1
@@ -158,3 +159,12 @@ def test_a_user_who_may_not_read_a_schema_is_told(monkeypatch):
     monkeypatch.setattr(PeerCluster, "call", refuse)
     with pytest.raises(AccessDenied, match=r"scope=t, ADMIN\|CREATE"):
         read(PeerCluster([schema("t")]))
+
+
+def test_a_table_with_a_border_that_no_row_can_have_is_unfit() -> None:
+    """Its meta may say anything; the other tables are loaded all the same."""
+    long = b"r" * 40_000
+    odd = (Region(b"t,,1.a.", b"", long, ServerName("h", 1, 1)), Region(b"t,r,1.b.", long, b"", ServerName("h", 1, 1)))
+    found = read(PeerCluster([schema("t")], regions=odd))
+    assert not found.tables
+    assert "a row is too long" in found.unfit[b"t"]
