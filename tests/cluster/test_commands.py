@@ -65,14 +65,10 @@ def test_a_plan_tells_what_a_batch_ships_and_a_shipment_ships_it(clusters, admin
     status, out, _ = run("ship", peer, "--no-roll")
     assert (status, out) == (0, f"peer {peer}: nothing to ship\n")
     clusters.write(table, "c")
-    status, out, _ = run("ship", peer)
+    status, out, err = run("ship", peer, "--sink", "hfiles")
     (row,) = [line.split() for line in out.splitlines()[1:]]
     assert (status, row[1], row[3]) == (0, "done", "200")
-
-    clusters.write(table, "d")
-    status, report, err = run("ship", peer, "--sink", "hfiles", "--json")
-    assert (status, report["ok"], report["totals"]["shippedOps"]) == (0, True, 200)
-    assert "WALs had" in err  # how many files were loaded
+    assert "are loaded as files" in err
     assert clusters.source.compare(table, clusters.peer_cluster).same
 
 
