@@ -7,6 +7,7 @@ import re
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
+from embedded.processes import wait_until
 from tests.yarn.conftest import CLUSTER, MODES, ROWS, TEST_SECONDS, WALS, Backlog, OnYarn, ship
 from walferry.airflow.operators import spark_job
 from walferry.base.zk.client import children
@@ -32,7 +33,8 @@ def test_a_backlog_is_shipped_and_its_task_learns_where_it_ran(on_yarn: OnYarn, 
     assert operator.tracked.rstrip("/") == f"{on_yarn.yarn.web}/proxy/{application}"
     assert on_yarn.yarn.applications()[application]["finalStatus"] == "SUCCEEDED", on_yarn.told()
     assert tasks_waiting(backlog) == []
-    assert not on_yarn.yarn.containers(application)
+    # The master tells YARN the outcome, and ends a moment later.
+    wait_until(lambda: not on_yarn.yarn.containers(application), "the containers end", processes=[], timeout=30)
     summaries = [line for line in [*on_yarn.lines, *on_yarn.printed(application)] if line.startswith("[{")]
     assert len(summaries) == 1
     assert on_yarn.lines.count(summaries[0]) == (mode == "client")
