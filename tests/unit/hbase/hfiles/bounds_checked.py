@@ -54,7 +54,7 @@ def sort(data: bytes) -> list[bytes] | None:
     try:
         kept = filter_batch(batch, RULES, "wal")
         entries = np.flatnonzero(kept.cells)
-        edits = [Edits(batch, kept, some, "wal") for some in (entries[::2], entries[1::2])]
+        edits = [Edits(batch, kept, some, "wal") for some in np.array_split(entries, 2)]
         return [run.data.tobytes() for run in runs_of(edits, TABLES, memory_bytes=1)]
     except (NoSuchStore, WalCorruptError):
         return None
