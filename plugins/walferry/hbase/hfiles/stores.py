@@ -46,7 +46,7 @@ class Stores:
 
     def __init__(self, tables: Mapping[bytes, TargetTable]) -> None:
         for name, table in tables.items():
-            _check(name, table)
+            check_target(name, table)
         self.tables = {name: number for number, name in enumerate(tables)}
         self.list = [
             Store(name, start, family) for name, table in tables.items() for start in table.starts for family in table.families
@@ -93,7 +93,7 @@ def find_region(buf: Bytes, row: int, length: int, table: int, first_region: Int
     return int(low - first_region[table])
 
 
-def _check(name: bytes, table: TargetTable) -> None:
+def check_target(name: bytes, table: TargetTable) -> None:
     """Raise BadBorders unless the table can have these families and regions."""
     families, starts = table.families, table.starts
     if not families or len(set(families)) != len(families) or not all(0 < len(family) <= MAX_FAMILY for family in families):

@@ -246,8 +246,9 @@ class _Loading:
         found = list(zip(job.wals, surveys, strict=True))
         wanted = wanted_of(found)
         fit = [number for number, planned in enumerate(job.regions) if wanted.table(planned.table)]
-        shares = shares_of([(wal, survey) for wal, survey in found if wal.number not in wanted.not_wals], fit, on)
-        _check_complete(found, wanted, shares)
+        kept = [(wal, survey) for wal, survey in found if wal.number not in wanted.not_wals]
+        shares = shares_of(kept, fit, on)
+        _check_complete([survey for _, survey in kept], wanted, shares)
         self.say(
             f"{sum(len(share.regions) for share in shares):,} regions get edits, in {len(shares):,} parts, which read "
             f"{sum(len(share.wals) for share in shares):,} WALs"
@@ -319,11 +320,11 @@ class _Loading:
         return summary if whole else None
 
 
-def _check_complete(found: Sequence[tuple[LoadWal, WalSurvey]], wanted: Wanted, shares: Sequence[Share]) -> None:
-    """Check that the shares have as many cells as the filters kept. Raises EditsDiffer."""
+def _check_complete(surveys: Sequence[WalSurvey], wanted: Wanted, shares: Sequence[Share]) -> None:
+    """Check that the shares have as many cells as the filters kept of the WALs that are loaded. Raises EditsDiffer."""
     kept = sum(
         cells
-        for wal, survey in found if wal.number not in wanted.not_wals
+        for survey in surveys
         for table, (_, cells, *_) in survey.report.tables.items() if table not in wanted.unfit
     )  # fmt: skip
     dealt = sum(cells for share in shares for _, cells in share.regions)

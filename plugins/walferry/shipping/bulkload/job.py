@@ -11,7 +11,7 @@ import numpy as np
 from walferry.base.kernels.types import Flags, Ints
 from walferry.hbase.files.quarantine import BrokenWals
 from walferry.hbase.files.store import WalStore
-from walferry.hbase.hfiles.stores import Stores, TargetTable
+from walferry.hbase.hfiles.stores import Stores
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.wal.wal_batches import UnwrapKey
 from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
@@ -55,11 +55,6 @@ class LoadJob:
         return self.source.keys()
 
     @cached_property
-    def tables(self) -> dict[bytes, TargetTable]:
-        """The tables, in the form that sorting needs."""
-        return {name: target.stores for name, target in self.targets.tables.items()}
-
-    @cached_property
     def regions(self) -> list[PlannedRegion]:
         """The regions of all tables, by number."""
         return [PlannedRegion(name, region) for name, target in self.targets.tables.items() for region in target.regions]
@@ -67,7 +62,7 @@ class LoadJob:
     @cached_property
     def stores(self) -> Stores:
         """The stores of the tables. Raises BadBorders."""
-        return Stores(self.tables)
+        return Stores({name: target.stores for name, target in self.targets.tables.items()})
 
     @cached_property
     def all_stores(self) -> Flags:

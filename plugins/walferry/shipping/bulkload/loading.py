@@ -100,8 +100,7 @@ class RegionLoader:
                 log.warning("region %s is loaded again: %s", planned.region.encoded_name, error)
                 continue
             tries.progress()
-            size, cells = sum(file.end.size for file in files), sum(file.cells for file in files)
-            done = Loaded(done.files + len(files), done.bytes + size, done.cells + cells)
+            done = Loaded.all_of([done, *(Loaded(1, file.end.size, file.cells) for file in files)])
             if not target.end or (planned.region.end and target.end >= planned.region.end):
                 return done
             at = target.end

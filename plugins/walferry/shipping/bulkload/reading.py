@@ -111,7 +111,7 @@ class WalReading:
             self._leave_out(
                 names[table], "it has cells with visibility expressions, which the peer cluster reads only if they are put"
             )
-        fit = np.array([name in self.job.tables for name in names], np.bool_)
+        fit = np.array([name in self.job.targets.tables for name in names], np.bool_)
         wanted = kept.cells > 0
         wanted[bulk_loads] = False
         chosen = wanted & fit[table_of]
@@ -124,7 +124,7 @@ class WalReading:
         return np.flatnonzero(chosen)
 
     def _leave_out(self, table: bytes, why: str) -> None:
-        if table not in self.job.tables:  # the table is left out already
+        if table not in self.job.targets.tables:  # the table is left out already
             return
         self.unfit.setdefault(table.decode(errors="backslashreplace"), why)
 

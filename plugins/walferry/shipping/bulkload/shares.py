@@ -33,15 +33,13 @@ class Share:
 def shares_of(found: Sequence[tuple[LoadWal, WalSurvey]], wanted: Iterable[int], on: Backend) -> list[Share]:
     """Return shares of about the same size that have all `wanted` regions with edits in these WALs."""
     cells, sizes, of_group = Counter[int](), Counter[int](), defaultdict[int, Counter[int]](Counter)
-    regions_of: dict[int, list[int]] = {}
     chosen = set(wanted)
     for wal, survey in found:
-        mine = [each for each in survey.regions if each[0] in chosen]
-        regions_of[wal.number] = [region for region, _, _ in mine]
-        for region, count, size in mine:
-            cells[region] += count
-            sizes[region] += size
-            of_group[region][wal.end_of_group] += size
+        for region, count, size in survey.regions:
+            if region in chosen:
+                cells[region] += count
+                sizes[region] += size
+                of_group[region][wal.end_of_group] += size
     if not sizes:
         return []
     home = {region: counts.most_common(1)[0][0] for region, counts in of_group.items()}
@@ -54,7 +52,7 @@ def shares_of(found: Sequence[tuple[LoadWal, WalSurvey]], wanted: Iterable[int],
     for region, number in share_of.items():
         regions[number].append((region, cells[region]))
     for wal, survey in found:
-        for number in {share_of[region] for region in regions_of[wal.number]}:
+        for number in {share_of[region] for region, _, _ in survey.regions if region in share_of}:
             wals[number].append((wal.number, survey.report.crc))
     return [Share(tuple(regions[number]), tuple(wals[number])) for number in regions]
 

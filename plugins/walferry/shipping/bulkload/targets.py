@@ -14,7 +14,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import one_line
 from walferry.hbase.hfiles.errors import BadBorders, BadFamily
 from walferry.hbase.hfiles.settings import PREFIX_LENGTH, FileSettings, settings_of
-from walferry.hbase.hfiles.stores import Stores, TargetTable
+from walferry.hbase.hfiles.stores import TargetTable, check_target
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.master import table_schemas
 from walferry.hbase.tables.regions import Region, TableInMeta
@@ -76,13 +76,9 @@ def read_targets(peer_cluster: Tables, master: Connection, wants: PeerTables, so
             continue
         try:
             settings = {family.name: _settings(schema, family) for family in families}
-        except BadFamily as error:
-            unfit[name] = one_line(str(error), MAX_REASON_CHARS)
-            continue
-        target = Target({family: chosen for family, (chosen, _) in settings.items()}, found[table].regions)
-        try:
-            Stores({name: target.stores})
-        except BadBorders as error:
+            target = Target({family: chosen for family, (chosen, _) in settings.items()}, found[table].regions)
+            check_target(name, target.stores)
+        except (BadFamily, BadBorders) as error:
             unfit[name] = one_line(str(error), MAX_REASON_CHARS)
             continue
         tables[name] = target
