@@ -15,9 +15,10 @@ def report(nodeid: str, duration: float, outcome: str = "passed") -> pytest.Test
     return SimpleNamespace(nodeid=nodeid, duration=duration, outcome=outcome)  # type: ignore[return-value]
 
 
-def test_a_new_file_counts_as_one_of_usual_length() -> None:
-    assert seconds_of(["a", "new"], {"a": 1.0, "b": 3.0, "c": 100.0}) == {"a": 1.0, "new": 3.0}
-    assert seconds_of(["new"], {}) == {"new": USUAL_SECONDS}
+def test_a_new_file_takes_as_long_as_its_folder_does_on_average() -> None:
+    known = {"unit/a": 1.0, "unit/b": 3.0, "cluster/c": 100.0}
+    assert seconds_of(["unit/a", "unit/new", "cluster/new"], known) == {"unit/a": 1.0, "unit/new": 2.0, "cluster/new": 100.0}
+    assert seconds_of(["yarn/new"], known) == {"yarn/new": USUAL_SECONDS}
 
 
 def test_a_run_renews_the_files_that_passed_and_forgets_those_that_are_gone(tmp_path: Path) -> None:
