@@ -21,6 +21,8 @@ from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.records import encode
 from walferry.hbase.names import ServerName
 from walferry.load.records import Load, forget_finished, loads_of
+from walferry.observe.status.ages import Certainty
+from walferry.observe.status.describing import describe
 from walferry.observe.status.view import view
 from walferry.replication.queues import rolling
 from walferry.replication.queues.claims.steps import claim_hold
@@ -84,6 +86,14 @@ def test_the_other_queues_are_found_claimed_and_planned(narrow: KazooClient, at:
     with pytest.raises(AnswerTooLong, match=at.nodes.queue(DEAD, "q")):
         list_queues(session, "q")
     assert at.nodes.queue(DEAD, "q") in " ".join(view(session).problems)
+
+
+def test_the_lag_of_a_peer_with_such_a_queue_is_unknown(narrow: KazooClient, at: ClaimCluster) -> None:
+    lags = {
+        peer.id: (peer.replicationLag.certainty, peer.valid_through_ms)
+        for peer in describe(view(session_of(narrow, at))).peers or ()
+    }
+    assert lags["q"] == (Certainty.UNKNOWN, None)
 
 
 def test_a_run_that_recovers_the_server_drains_the_rest_and_names_the_queue(

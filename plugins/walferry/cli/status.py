@@ -28,7 +28,19 @@ if TYPE_CHECKING:
     from walferry.shipping.repositioning import PositionChange
 
 LOOK_SECONDS = 8.0  # for files and peer clusters; a value that takes longer is shown as unknown
-_PEERS_HEAD = ("PEER", "SHIPPED BY", "CLUSTER", "LAG", "WALS", "LEFT", "RATE", "DONE IN", "LAST SUCCESS", "FINDINGS")
+_PEERS_HEAD = (
+    "PEER",
+    "SHIPPED BY",
+    "CLUSTER",
+    "LAG",
+    "VALID THROUGH",
+    "WALS",
+    "LEFT",
+    "RATE",
+    "DONE IN",
+    "LAST SUCCESS",
+    "FINDINGS",
+)
 _QUEUES_HEAD = ("PEER", "KIND", "QUEUE", "WAL GROUP", "LAG", "WALS", "LEFT", "OLDEST WAL", "POSITION", "HELD BY", "PROBLEM")
 _FIGURES = ("LAG", "WALS", "LEFT", "RATE", "DONE IN", "POSITION")
 _STATUS = """\
@@ -193,7 +205,7 @@ def _peer_row(peer: PeerStatus, findings: str) -> list[str | Cell]:
     success = "never" if peer.last_success_ms is None else f"{duration(max(0.0, time.time() - peer.last_success_ms / 1000))} ago"
     colour = WARNING if peer.paused or not peer.managed else BAD
     return [
-        peer.id, _who(peer), peer_cluster, words.lag(peer.replicationLag),
+        peer.id, _who(peer), peer_cluster, words.lag(peer.replicationLag), words.valid_through(peer.valid_through_ms),
         words.UNKNOWN if peer.wals_left is None else f"{peer.wals_left:,}", words.left(peer.bytes_left), words.rate(peer.pace),
         words.time_left(peer.pace), success if peer.managed else "", Cell(findings, colour),
     ]  # fmt: skip

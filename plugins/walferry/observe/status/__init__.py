@@ -7,6 +7,7 @@
     notes                         the runs' notes in ZooKeeper
     files                         sizes of WALs, and when waiting edits were written
     peer_clusters                 whether peer clusters can be reached
+    valid_through                 the time up to which a peer cluster has all edits
     history                       samples of the last day, and the functions that add to them
     describing                    makes a status of all these; it reads nothing
     words                         a status for people

@@ -79,6 +79,7 @@ class GroupStatus:
     error: str | None  # why it was not shipped, since the last success
     failing_since_ms: int | None
     advanced_ms: int | None  # when its position was last set or a WAL last left it, or else its oldest WAL was closed
+    valid_through_ms: int  # the peer cluster has all edits that were written before
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,7 @@ class PeerStatus:
     error: str | None
     failing_since_ms: int | None
     stuck: str | None  # what is wrong, if nothing has advanced for long though WALs can be shipped
+    valid_through_ms: int | None  # the peer cluster has all edits that were written before, of all servers: valid_through.py
 
 
 @dataclass(frozen=True, slots=True)

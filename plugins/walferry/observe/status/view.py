@@ -70,6 +70,7 @@ class ZooKeeperView:
     notes: Notes = field(default_factory=Notes)
     quiet: Mapping[str, int] = field(default_factory=dict)  # ServerRolls.quiet_ms by server
     in_transition: RegionsInTransition | None = None
+    odd: bool = False  # something among the queues makes no sense, so a queue may be hidden
     problems: tuple[str, ...] = ()
     problems_left_out: int = 0
 
@@ -82,7 +83,7 @@ def view(session: Session) -> ZooKeeperView:
         check_root(session.zk, owners_of(session), session.source.root)
     except (ForeignRoot, NoAccess) as error:
         problems.append(str(error))
-    servers, queues = _queues(session, problems)
+    servers, queues, odd = _queues(session, problems)
     peers = _peers(session, problems)
     wanted = {(queue.id.peer_id, group) for queue in queues or () for group in groups(queue)}
     notes = read_notes(session, wanted)
@@ -94,21 +95,21 @@ def view(session: Session) -> ZooKeeperView:
         peer_locks=_held(session, {session.own.peer_lock(peer_id): peer_id for peer_id in peers or ()}),
         hfile_refs=_hfile_refs(session, peers or ()), notes=notes, in_transition=in_transition, problems=tuple(shown),
         problems_left_out=len(problems) - len(shown),
-        quiet={server: rolls.quiet_ms for server, rolls in read_rolls(session).items()},
+        quiet={server: rolls.quiet_ms for server, rolls in read_rolls(session).items()}, odd=odd,
     )  # fmt: skip
 
 
-def _queues(session: Session, problems: list[str]) -> tuple[tuple[str, ...] | None, tuple[Queue, ...] | None]:
-    """Return the live servers and all queues."""
+def _queues(session: Session, problems: list[str]) -> tuple[tuple[str, ...] | None, tuple[Queue, ...] | None, bool]:
+    """Return the live servers, all queues, and whether something among the queues makes no sense."""
     try:
         seen = see_queues(session)
     except (ClusterError, QueuesMoving) as error:
         problems.append(str(error))
         names = children(session.zk, session.nodes.rs)
-        return (None if names is None else tuple(filter(is_server_name, names))), None
-    problems += seen.problems
-    problems += [problem for queue in seen.queues for problem in queue.problems]
-    return seen.servers, seen.queues
+        return (None if names is None else tuple(filter(is_server_name, names))), None, True
+    odd = [*seen.problems, *(problem for queue in seen.queues for problem in queue.problems)]
+    problems += odd
+    return seen.servers, seen.queues, bool(odd)
 
 
 def _peers(session: Session, problems: list[str]) -> dict[str, Peer | None] | None:

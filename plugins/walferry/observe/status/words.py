@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from walferry.base.amounts import count, duration, size
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.model import BytesLeft, ShippingPace
@@ -18,6 +20,11 @@ def lag(age: Age) -> str:
         return UNKNOWN
     words = duration(age.ms / 1000)
     return words if age.certainty is Certainty.EXACT else f"{age.certainty} {words}"
+
+
+def valid_through(ms: int | None) -> str:
+    """Return the time up to which a peer cluster has all edits, such as "2026-11-27 18:04 UTC"."""
+    return UNKNOWN if ms is None else f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def left(bytes_left: BytesLeft | None) -> str:

@@ -232,6 +232,8 @@ def queue_of(
 def _named(q: _Names, begun: Mapping[str, QueuedWal], *, server_is_live: bool) -> Queue:
     """Return a queue whose WALs are made when asked for. WALs in `begun`, which may be filled later, have positions."""
     wals, problems = _in_order(q.path, q.names)
+    if q.unread is not None:
+        problems = (*problems, str(q.unread))
     return Queue(q.server, q.id, q.path, NamedWals(q.path, [wal.text for wal in wals], begun), server_is_live, problems)
 
 
@@ -256,7 +258,7 @@ def _listing(
     *,
     even_unread: bool = False,
 ) -> dict[str, _Names]:
-    """Return the queues' children. If a queue has too many, this raises AnswerTooLong, or calls `on_odd` with `even_unread`."""
+    """Return the queues' children. Raises AnswerTooLong for a queue that has too many, unless `even_unread`."""
     queues = [queue for queue in every_queue(session, watch, on_odd) if peer_id is None or queue[1].peer_id == peer_id]
     listing = {}
     listed = children_each(session.zk, [path for _, _, path in queues], watch_wals)
@@ -264,7 +266,6 @@ def _listing(
         if isinstance(names, AnswerTooLong):
             if not even_unread:
                 raise names
-            on_odd(str(names))
             listing[path] = _Names(server, queue_id, path, (), names)
         elif names is not None:
             listing[path] = _Names(server, queue_id, path, names)
