@@ -42,6 +42,7 @@ DEFAULTS = {  # dag.test() keeps a run's parameters for the next
     "retention": {"ttl": 600, "warn_held_gib": 100, "warn_blocked_hours": 24, "warn_days_left": 0, "listed": 200},
     "check_connections": {"source_conn_id": "hbase_source", "peer": None},
     "watch_replication": {"source_conn_id": "hbase_source", "warn_days_left": 0},
+    "complete_hours": {"source_conn_id": "hbase_source"},
 }  # fmt: skip
 
 assert "airflow" not in sys.modules, "airflow was imported before its environment was set: run tests/airflow in its own process"

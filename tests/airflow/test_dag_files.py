@@ -62,7 +62,7 @@ def test_all_dag_files_are_parsed_without_loading_what_is_slow_to_import():
     errors, dags, loaded = _run(PARSE)
     assert errors == {}
     shipping = {"replicate_peer", "regionserver_failover", "drain_recovered_queue", "replay_interval", "initial_snapshot"}
-    watching = {"verify_peer", "retention", "watch_replication", "check_connections"}
+    watching = {"verify_peer", "retention", "watch_replication", "complete_hours", "check_connections"}
     assert shipping | watching | {"region_transitions", "emergency_start"} <= set(dags)
     assert loaded == []
 
@@ -85,7 +85,7 @@ def test_airflow_does_not_take_the_library_for_plugins():
 @pytest.mark.parametrize("path", sorted((REPO / "dags").glob("*.py")), ids=lambda path: path.name)
 def test_dag_code_imports_airflow_through_its_sdk_only(path: Path):
     imports = re.findall(r"^\s*(?:from|import)\s+(airflow[\w.]*)", path.read_text(), re.MULTILINE)
-    assert imports or path.name == "sources.py"
+    assert imports or path.name in ("sources.py", "complete_hours.py")
     assert [name for name in imports if not re.match(r"airflow\.sdk\b", name)] == []
 
 

@@ -3,6 +3,7 @@
 batch               the tasks of a batch: peers → roll → for each peer plan → ship → report
 checks              the task of the DAG that checks connections
 common              the code that the tasks of all DAGs share; it keeps a run's reports for as long as the run exists
+complete_hours      the task that announces hours that peer clusters have complete
 initial_snapshot    the tasks of an initial snapshot
 recovery            the common tasks of the DAGs of recovery, and the tasks by which people choose recovered queues
 regions             the tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check
