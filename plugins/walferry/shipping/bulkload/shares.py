@@ -2,7 +2,8 @@
 
 So a region's edits never pass through Spark, and one task puts all of them in order. The price is that a WAL is read once for
 each task that needs it. Reading costs little beside sorting and writing (docs/hfiles.md), and a RegionServer's WALs have edits of
-its own regions: a task gets regions of the same WALs, as far as possible.
+its own regions: a task gets regions of the same WALs, as far as possible. A backend may run more tasks at a time than it has
+processors, as most jobs wait for the peer cluster. A load does not, and more tasks than processors would only read more.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def shares_of(found: Sequence[tuple[LoadWal, WalSurvey]], wanted: Iterable[int],
     if not sizes:
         return []
     home = {region: counts.most_common(1)[0][0] for region, counts in of_group.items()}
-    total, count = sizes.total(), _count(len(sizes), sizes.total(), len({wal.end_of_group for wal, _ in found}), on)
+    groups = len({wal.end_of_group for wal, _ in found})
+    total, count = sizes.total(), _count(len(sizes), sizes.total(), groups, _processors((survey for _, survey in found), on), on)
     share_of, before = dict[int, int](), 0
     for region in sorted(sizes, key=lambda number: (home[number], number)):
         share_of[region] = (2 * before + sizes[region]) * count // (2 * total)
@@ -57,7 +59,13 @@ def shares_of(found: Sequence[tuple[LoadWal, WalSurvey]], wanted: Iterable[int],
     return [Share(tuple(regions[number]), tuple(wals[number])) for number in regions]
 
 
-def _count(regions: int, size: int, groups: int, on: Backend) -> int:
+def _processors(surveys: Iterable[WalSurvey], on: Backend) -> int:
+    """Return the number of tasks that run at full speed, as far as the machines that have read the WALs show."""
+    of_host = {survey.host: survey.processors for survey in surveys if survey.processors}
+    return min(on.cores, sum(of_host.values())) if of_host else on.cores
+
+
+def _count(regions: int, size: int, groups: int, processors: int, on: Backend) -> int:
     """Return the number of shares of so many regions, with so many bytes of edits in all, from so many groups of WALs."""
-    wished = max(on.cores, min(-(-size // SHARE_BYTES), READERS * groups))
+    wished = max(processors, min(-(-size // SHARE_BYTES), READERS * groups))
     return min(regions, on.most_tasks, wished, max(1, size // max(1, on.least_bytes)))

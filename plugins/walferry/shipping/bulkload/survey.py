@@ -7,6 +7,8 @@ requests.
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,13 +36,16 @@ class WalSurvey(Record):
     """What is known of a WAL once it was read.
 
     With an `error`, neither the WAL nor those after it in its group are loaded. `regions` are the numbers of regions that get
-    edits for files, each with the number of cells and their bytes.
+    edits for files, each with the number of cells and their bytes. `host` is where the WAL was read, with so many processors that
+    the task may use.
     """
 
     report: WalReport
     error: str = ""
     unfit: Mapping[str, str] = field(default_factory=dict)  # tables whose edits do not belong into files, and why
     regions: tuple[tuple[int, int, int], ...] = ()
+    host: str = ""
+    processors: int = 0
 
 
 def survey_wal(job: LoadJob, number: int) -> WalSurvey:
@@ -61,7 +66,7 @@ def survey_wal(job: LoadJob, number: int) -> WalSurvey:
     if len(regions) > MAX_REGIONS:
         why = f"{wal.name} has edits of {len(regions):,} regions, more than {MAX_REGIONS:,}"
         return WalSurvey(reading.report, why, reading.unfit)
-    return WalSurvey(reading.report, "", reading.unfit, regions)
+    return WalSurvey(reading.report, "", reading.unfit, regions, socket.gethostname(), len(os.sched_getaffinity(0)))
 
 
 @lru_cache(maxsize=8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,6 +48,16 @@ def test_two_cores_take_two_halves_and_read_the_wals_of_their_own_servers() -> N
 def test_a_region_that_has_moved_is_read_from_both_servers() -> None:
     (share,) = shares_of(found([{0: 100}], [{0: 300}]), [0], on(8))
     assert (share.regions, share.wals) == (((0, 40),), ((0, 100), (1, 101)))
+
+
+def test_there_are_no_more_tasks_than_the_machines_have_processors() -> None:
+    def by(*hosts: tuple[str, int]) -> int:
+        wals = found(*([{region: 100}] for region in range(8)))
+        read = [(wal, replace(survey, host=hosts[n % len(hosts)][0], processors=hosts[n % len(hosts)][1]))
+                for n, (wal, survey) in enumerate(wals)]  # fmt: skip
+        return len(shares_of(read, range(8), on(6)))
+
+    assert [by(("a", 2)), by(("a", 2), ("b", 3)), by(("a", 64)), by(("", 0))] == [2, 5, 6, 6]
 
 
 def test_nothing_is_worth_more_tasks_than_its_bytes() -> None:
