@@ -18,7 +18,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.zk.fixtures import lasting_hbase as hbase
 from tests.zk.fixtures import new_client
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
-from walferry.airflow.triggers import dead_servers
+from walferry.airflow.triggers import base
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger, DeadServersTrigger
 from walferry.base.zk import watcher
 
@@ -43,7 +43,7 @@ watching_servers()
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher, "SETTLE_SECONDS", 0.05)
     monkeypatch.setattr(watcher, "RECONNECT_SECONDS", 0.2)
-    monkeypatch.setattr(dead_servers, "RETRY_SECONDS", 0.5)
+    monkeypatch.setattr(base, "RETRY_SECONDS", 0.5)
 
 
 @pytest.fixture

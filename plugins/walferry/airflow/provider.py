@@ -21,7 +21,7 @@ _OURS = "walferry.airflow"
 _MODULES = {
     "operators": ("operators.ship_wals", "tasks.initial_snapshot", "tasks.replay", "tasks.verification"),
     "sensors": ("sensors.dead_servers", "sensors.new_wals", "sensors.stuck_regions"),
-    "triggers": ("triggers.dead_servers", "triggers.new_wals", "triggers.stuck_regions"),
+    "triggers": ("triggers.closed_wals", "triggers.dead_servers", "triggers.new_wals", "triggers.stuck_regions"),
     "hooks": ("hooks.hbase", "hooks.spark", "hooks.spark_connect"),
 }
 _LINKS = ("operators.links.ReplicationLink", "operators.links.SparkLink")

@@ -6,17 +6,19 @@ Serialized triggers name the connection; addresses and credentials stay in it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.base.errors import WalferryError
 from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster
 
-if TYPE_CHECKING:  # DAG files name triggers, and are parsed without kazoo
-    from walferry.base.zk.watcher import Watcher
+RETRY_SECONDS = 60.0  # until an asset's watcher looks again at a wrong connection or cluster
+
+log = logging.getLogger(__name__)
 
 
 class SourceTrigger(BaseTrigger):
@@ -28,7 +30,7 @@ class SourceTrigger(BaseTrigger):
     def __init__(self, source_conn_id: str = DEFAULT_CONN_ID, **arguments: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.arguments = {**arguments, "source_conn_id": source_conn_id}
-        self._stream: Watcher | None = None
+        self._stream: Any = None  # a Watcher with a method `next`
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments."""
@@ -44,7 +46,19 @@ class SourceTrigger(BaseTrigger):
             await self._stream.close()
 
 
-class OnceTrigger(SourceTrigger):
+class StreamTrigger(SourceTrigger):
+    """A trigger that fires for announcements of a stream."""
+
+    async def open_stream(self) -> Any:
+        """Return the stream of the connection's cluster. Raises SourceError."""
+        raise NotImplementedError
+
+    def payload(self, found: Any) -> dict[str, Any]:
+        """Return the event for the stream's announcement."""
+        raise NotImplementedError
+
+
+class OnceTrigger(StreamTrigger):
     """Fires once, for a sensor: with the stream's announcement, or with {"error": why there is nothing to wait for}."""
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -57,10 +71,18 @@ class OnceTrigger(SourceTrigger):
             event = {"error": str(error)}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
-    async def open_stream(self) -> Any:
-        """Return the stream of the connection's cluster. Raises SourceError."""
-        raise NotImplementedError
 
-    def payload(self, found: Any) -> dict[str, Any]:
-        """Return the event for the stream's announcement."""
-        raise NotImplementedError
+class RepeatingTrigger(StreamTrigger, BaseEventTrigger):
+    """Fires for each of the stream's announcements, for an asset's watcher. `_stream` is the stream that was opened last."""
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield an event for each announcement. A wrong connection may be corrected later."""
+        while True:
+            try:
+                async with await self.open_stream() as self._stream:
+                    await self._stream.connect()
+                    while True:
+                        yield TriggerEvent(self.payload(await self._stream.next()))  # type: ignore[no-untyped-call]
+            except WalferryError as error:
+                log.warning("%s is not watching, and looks again in %g s: %s", type(self).__name__, RETRY_SECONDS, error)
+                await asyncio.sleep(RETRY_SECONDS)

@@ -5,6 +5,8 @@ if a queue was moved meanwhile. `finding` looks for a group or a WAL where it wa
 moved. `claims` moves a dead server's queues, and deletes queues of peers that no longer exist. `rolling` begins new WALs,
 and `needed_rolls` decides which servers need that.
 
+    announcing      when closed WALs that wait in peers' queues are announced
+    closed_wals     announces closed WALs of all managed peers to an event loop
     dead_servers    queues that get no new WALs, and the dead servers that they came from
     errors          errors of changes to replication queues
     in_table        queues of HBase 3, which are in a table
