@@ -18,7 +18,7 @@ from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import SHIP_PARAMS
 from walferry.airflow.source_dags import dag_of_each_source
 from walferry.airflow.sources import own_name
-from walferry.airflow.tasks.common import source, telling
+from walferry.airflow.tasks.common import events_of, source, telling
 from walferry.airflow.tasks.recovery import DEADLINE, recover
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger
 
@@ -55,10 +55,9 @@ def regionserver_failover(conn_id: str) -> None:
         from walferry.runs.steps import recovery
 
         context = get_current_context()
-        events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
         with telling("find"):
             check_run()
-            found = recovery.find(source(), context["params"]["server"] or "", recovery.announced(events))
+            found = recovery.find(source(), context["params"]["server"] or "", recovery.announced(events_of(context)))
         print("\n".join([f"Dead servers to recover: {', '.join(found.servers) or 'none'}.", *found.notes]))
         context["ti"].xcom_push("notes", found.notes)
         choices.refresh(source(), conn_id)

@@ -21,11 +21,12 @@ from airflow.sdk import Param
 
 from walferry.airflow.options import option
 from walferry.airflow.source_dags import dag_of_each_source
+from walferry.airflow.sources import of_source
 from walferry.airflow.tasks.watch import watch
 
 
 @dag_of_each_source(
-    schedule=option("watch_schedule"),
+    schedule=lambda conn_id: of_source(option("watch_schedule"), conn_id),
     max_active_runs=1,
     description="Watch replication of an HBase cluster: metrics and alerts",
     params={

@@ -101,7 +101,7 @@ def run_rounds(site: Site, airflow: Airflow, source: JavaClient, peer_cluster: J
     step("Waiting for Airflow")
     airflow.await_dag(DAG)
     airflow.unpause(DAG)
-    say(f"Airflow: {airflow.url}. The DAG's schedule begins a run of its own now, and then every 5 minutes.")
+    say(f"Airflow: {airflow.url}. The DAG begins a run of its own now, and then whenever RegionServers have written something.")
     holds = replicate("Round 1", source, peer_cluster, airflow, known=set())
 
     known = {run["dag_run_id"] for run in airflow.await_runs(DAG)}
@@ -170,7 +170,7 @@ def stay(site: Site, airflow: Airflow, source: JavaClient, peer_cluster: JavaCli
         step("Everything stays up: look around")
         say(f"The replication page  {page}")
         say(f"Airflow               {airflow.url}/dags/{DAG}    user admin, password {airflow.password}")
-        say(f"A batch               runs every 5 minutes, or when you trigger {DAG} there")
+        say(f"A batch               runs when there is something to ship, or when you trigger {DAG} there")
         say("In another terminal   (with .venv/bin on PATH; docs/demo.md says what to look at)")
         say("  python -m demo.run walferry status     the command, on these clusters; `demo.run bash` is a shell for it")
         say("  python -m demo.kill_server             kills a RegionServer; also stop_peer_cluster, break_wal, spoil_position,")

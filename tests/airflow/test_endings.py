@@ -100,7 +100,7 @@ def test_of_many_servers_that_were_not_rolled_the_log_has_all(
 ) -> None:  # fmt: skip
     cluster.unrolled = {f"s{number:02}": "no answer" for number in range(30)}
     monkeypatch.setattr(batch, "open_session", lambda source: nullcontext())
-    monkeypatch.setattr(batch, "_is_mine", lambda *_: True)
+    monkeypatch.setattr(batch, "_is_shippable", lambda *_: True)
     monkeypatch.setattr(batch.needed_rolls, "choose", lambda *_: RollChoice(frozenset()))
     monkeypatch.setattr(batch.needed_rolls, "note", lambda *_: None)
     monkeypatch.setattr(batch, "near_limit", lambda *_: [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ class Cluster:
     def choose(self, source: object, asked: str | None) -> ChosenPeers:
         return ChosenPeers([asked] if asked else self.managed, [], 0.0)
 
-    def roll(self, source: object, peers: list[str], run: str) -> RollReport | None:
+    def roll(self, source: object, peers: list[str]) -> RollReport | None:
         mine = [peer for peer in peers if peer not in self.refused]
         self.rolls.append(mine)
         return RollReport.of(2, self.unrolled) if mine else None
@@ -129,6 +130,37 @@ def test_each_managed_peer_has_a_branch_and_a_peer_in_a_wrong_state_stops_only_i
     assert cluster.rolls == [["busy", "idle"]]  # one roll for all peers
     run_id = f"replicate_peer/{ended.run_id}"
     assert cluster.held == [f"{run_id} takes busy", f"{run_id} gives up busy"]
+
+
+@pytest.fixture
+def begun_by(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """`begun_by(payload, …)`: events of the asset's watcher that begin the next run."""
+
+    def begin(*payloads: object) -> None:
+        events = [SimpleNamespace(extra={"payload": payload}) for payload in payloads]
+        monkeypatch.setattr("walferry.airflow.tasks.batch.events_of", lambda _: events)
+
+    return begin
+
+
+def test_a_run_that_closed_wals_have_begun_ships_their_peers_and_does_not_roll(run, cluster, begun_by):
+    cluster.managed = ["a", "b", "c"]
+    begun_by({"peers": {"a": 2, "gone": 1}, "roll": False}, {"peers": {"c": 1}, "roll": False})
+    ended = run()
+    assert ended.state == "success"
+    assert sorted(ended.reports) == ["a", "c"]
+    assert cluster.rolls == []
+
+
+def test_a_run_in_which_servers_are_to_roll_rolls_for_all_peers_and_ships_those_that_were_announced(run, cluster, begun_by):
+    cluster.managed = ["a", "b"]
+    begun_by({"peers": {"b": 0}, "roll": True})
+    ended = run()
+    assert cluster.rolls == [["a", "b"]]
+    assert list(ended.reports) == ["b"]
+    begun_by({"peers": {}, "roll": True})  # another run ships all of them
+    assert (run().state, cluster.rolls[1:]) == ("success", [["a", "b"]])
+    assert len(cluster.commands) == 1
 
 
 def test_without_managed_peers_a_run_does_nothing_and_is_a_success(run, cluster):

@@ -24,7 +24,7 @@ from walferry.base.zk.client import retried
 from walferry.hbase.layout import OwnZNodes
 from walferry.replication.queues.new_wals import find_new
 
-from .conftest import load, run_sensor
+from .conftest import REPO, end_of, load, run_sensor
 
 __all__ = ["hbase", "new_client", "zk"]  # fixtures
 
@@ -309,3 +309,34 @@ def test_a_watcher_can_stand_in_a_dag_file(airflow_db: None, tmp_path: Path) -> 
     with create_session() as session:
         stored = session.query(Trigger).filter(Trigger.classpath.like("%NewWalsEventTrigger")).one()
         assert stored.kwargs == {"peer": "p", "key": "by_asset", "source_conn_id": "hbase_source"}
+
+
+@pytest.fixture(scope="session")
+def follow_peer(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The example as it is shipped, with the id of these tests' peer, as its text says."""
+    text = (REPO / "dags/examples/follow_peer.py").read_text()
+    mine = text.replace('PEER = "2"', 'PEER = "p"')
+    assert mine != text
+    return load(tmp_path_factory.mktemp("dags") / "follow_peer.py", mine)
+
+
+def test_the_shipped_example_goes_on_whenever_a_wal_is_closed(
+    source: HBaseZNodes, follow_peer: Any, dags: dict[str, Any], later: Any, logged: Callable[[], str]
+) -> None:
+    params = dags[follow_peer.get_task("ship").trigger_dag_id].params
+    for name, value in follow_peer.get_task("ship").conf.items():
+        params.get_param(name).resolve(value=value)
+    later(3, source.add_wal, SERVER, "p", wal(2))
+    assert end_of(follow_peer.test(mark_success_pattern="^ship$").run_id).tasks == {
+        ("wait_for_new_wals", None): "success", ("ship", None): "success", ("go_on", None): "success",
+    }  # fmt: skip
+    assert "peer p has got the edits of 1 more WALs" in logged()
+    for timestamp in (3, 4):
+        source.add_wal(SERVER, "p", wal(timestamp))
+    follow_peer.test(mark_success_pattern="^ship$")
+    assert "peer p has got the edits of 2 more WALs" in logged()
+
+
+def test_airflow_takes_no_example_for_a_dag_of_its_own(dags: dict[str, Any]) -> None:
+    assert "replicate_peer" in dags
+    assert "follow_peer" not in dags

@@ -39,7 +39,7 @@ class Batches:
     def run(self) -> set[str]:
         """Roll, and ship what is closed. Returns the servers that have begun new WALs."""
         before = self.newest()
-        report = batch.roll(self.at.at, [self.peer], "run")
+        report = batch.roll(self.at.at, [self.peer])
         after = self.newest()
         rolled = {server for server in after if after[server] > before[server]}
         assert report is not None

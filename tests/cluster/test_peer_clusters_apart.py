@@ -80,7 +80,7 @@ def test_a_peer_cluster_s_rows_arrive_while_other_peer_clusters_are_down_or_sile
         nonlocal written
         sides.source.put_many(table, ROWS, ["f:q"], first=written, value_bytes=200)
         written += ROWS
-        batch.roll(sides.at, [peers.well, peers.away, peers.silent], run)
+        batch.roll(sides.at, [peers.well, peers.away, peers.silent])
 
     with ThreadPoolExecutor(3) as pool, ExitStack() as ended:
         ended.callback(silent.let_go)  # otherwise the pool would wait for its batch if the test fails

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,14 +13,18 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from tests.sessions import session_of
 from tests.zk.counted_site import DEAD as EVERY_DEAD
 from tests.zk.counted_site import LARGE, PEERS, READS, Site, make_site
 from tests.zk.hbase_znodes import DEAD, LAYOUTS, OTHER, SERVER, HBaseZNodes, expire, wal
+from tests.zk.rolling_site import PEER, RollingSite, rolling_site
 from walferry.base.zk import watcher as module
 from walferry.hbase.layout import OwnZNodes, QueueLayout
-from walferry.replication.queues import announcing
-from walferry.replication.queues.closed_wals import ClosedWalsStream
+from walferry.replication.queues import announcing, needed_rolls, roll_times
+from walferry.replication.queues.closed_wals import BatchDue, ClosedWalsStream
+from walferry.replication.queues.needed_rolls import RollChoice, read_rolls
 from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.steps import batch
 
 __all__ = ["make_site"]  # a fixture
 
@@ -34,7 +39,13 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def source(hbase: HBaseZNodes, at: SourceCluster) -> SourceCluster:
+def no_rolls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No server has written anything."""
+    monkeypatch.setattr(needed_rolls, "choose", lambda _: RollChoice(frozenset()))
+
+
+@pytest.fixture
+def source(hbase: HBaseZNodes, at: SourceCluster, no_rolls: None) -> SourceCluster:
     """Peers p and q have a WAL each that is being written; the peers idle, hidden and enabled are not to be shipped."""
     hbase.add_peer("q")
     hbase.add_peer("paused", config={"walferry.managed": "true", "walferry.paused": "true"})
@@ -46,7 +57,10 @@ def source(hbase: HBaseZNodes, at: SourceCluster) -> SourceCluster:
 
 
 async def next_of(stream: ClosedWalsStream) -> Mapping[str, int]:
-    return await asyncio.wait_for(stream.next(), LIMIT_SECONDS)
+    """Return the peers that are announced next, because of closed WALs alone."""
+    due = await asyncio.wait_for(stream.next(), LIMIT_SECONDS)
+    assert not due.roll
+    return due.peers
 
 
 @asynccontextmanager
@@ -199,7 +213,7 @@ def test_a_lost_session_loses_no_change(hbase: HBaseZNodes, source: SourceCluste
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_it_reads_each_layout_of_queues(hbase: HBaseZNodes, at: SourceCluster, layout: QueueLayout) -> None:
+def test_it_reads_each_layout_of_queues(hbase: HBaseZNodes, at: SourceCluster, no_rolls: None, layout: QueueLayout) -> None:
     source = replace(at, queue_layout=layout)
     nodes = source.nodes
     for number in (1, 2, 3):
@@ -236,7 +250,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_a_change_costs_the_lists_that_have_changed_and_no_change_costs_nothing(
-    make_site: Callable[[tuple[int, int]], Site], zookeeper: Any, monkeypatch: pytest.MonkeyPatch
+    make_site: Callable[[tuple[int, int]], Site], zookeeper: Any, no_rolls: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = make_site(LARGE)
     requests = counting(monkeypatch)
@@ -284,3 +298,72 @@ def test_a_later_stream_goes_on_with_what_an_earlier_one_has_announced(hbase: HB
             return await next_wals
 
     assert asyncio.run(scenario()) == {"q": 1}
+
+
+@pytest.fixture
+def rolling(hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[RollingSite]:
+    """Two servers that can be asked what they have written, and that roll."""
+    monkeypatch.setattr(needed_rolls, "APART_MS", 1)
+    monkeypatch.setattr(roll_times, "MIN_SECONDS", 0.5)
+    with rolling_site(hbase, {"orders": 1}, servers=2) as site:
+        yield site
+
+
+def test_servers_that_have_written_are_to_roll_in_half_of_the_smallest_max_lag_and_idle_ones_are_not(
+    rolling: RollingSite, hbase: HBaseZNodes, at: SourceCluster, zk: KazooClient
+) -> None:
+    hbase.set_config(PEER, {"walferry.managed": "true", "walferry.max_lag": "4"})
+    hbase.add_peer("q")
+    session = session_of(zk, at)
+
+    async def scenario() -> None:
+        async with ClosedWalsStream(at) as stream:
+            for _ in range(2):  # the second roll is for edits that were counted before the first one and written after it
+                due = await asyncio.wait_for(stream.next(), LIMIT_SECONDS)
+                assert due == BatchDue({PEER: 0, "q": 0}, roll=True)
+                await asyncio.to_thread(batch.roll, at, [PEER])
+                announced = time.monotonic()
+                await shipped(hbase)
+            noted = await asyncio.to_thread(read_rolls, session)
+            pending = asyncio.ensure_future(stream.next())
+            await asyncio.sleep(3)
+            assert not pending.done()  # the servers are idle, which is noted: their edits have no lag
+            now = await asyncio.to_thread(read_rolls, session)
+            assert {now[server].quiet_ms > noted[server].quiet_ms for server in noted} == {True}
+            rolling.servers[0].write("orders")
+            due = await asyncio.wait_for(pending, LIMIT_SECONDS)
+            assert due.roll
+            assert time.monotonic() - announced >= 2
+
+    asyncio.run(scenario())
+
+
+async def shipped(hbase: HBaseZNodes) -> None:
+    """Take all closed WALs out of the peer's queues."""
+
+    def ship() -> None:
+        for server in hbase.children(hbase.nodes.rs):
+            queue = hbase.nodes.queue(server, PEER)
+            for name in sorted(hbase.children(queue))[:-1]:
+                hbase.zk.delete(f"{queue}/{name}")
+
+    await asyncio.to_thread(ship)
+
+
+def test_a_run_that_rolls_ships_what_it_closes_without_another_announcement(
+    rolling: RollingSite, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    async def scenario() -> None:
+        async with ClosedWalsStream(at) as stream:
+            assert (await asyncio.wait_for(stream.next(), LIMIT_SECONDS)).roll
+            pending = asyncio.ensure_future(stream.next())
+            await asyncio.to_thread(batch.roll, at, [PEER])
+            await asyncio.sleep(2)
+            assert not pending.done()
+            await shipped(hbase)
+            await asyncio.sleep(1)
+            assert not pending.done()
+            await asyncio.to_thread(batch.roll, at, [PEER])  # somebody else's
+            assert await asyncio.wait_for(pending, LIMIT_SECONDS) == BatchDue({PEER: 2})
+
+    asyncio.run(scenario())

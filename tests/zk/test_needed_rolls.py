@@ -40,7 +40,7 @@ def roll(zookeeper, hbase: HBaseZNodes) -> Callable[[], RollReport]:
     at = SourceCluster(quorum=zookeeper.quorum, wal_root="file:///none", znode_parent=hbase.nodes.base, root=hbase.root)
 
     def roll() -> RollReport:
-        report = batch.roll(at, [PEER], "run")
+        report = batch.roll(at, [PEER])
         assert report is not None
         return report
 

@@ -40,7 +40,7 @@ def source(zookeeper, hbase: HBaseZNodes, tmp_path) -> SourceCluster:
 def test_a_batch_leaves_it_alone_and_says_who_resumes_it(source: SourceCluster, hbase: HBaseZNodes) -> None:
     hbase.add_wal(SERVER, "p", wal(1))
     before = hbase.everything()
-    assert batch.roll(source, ["p"], "r") is None
+    assert batch.roll(source, ["p"]) is None
     planned = batch.plan(source, "p", "r.1", "r", ChosenPeers(["p"], [], time.time()))
     assert planned.groups == 0
     assert planned.left_to == str(PausedPeer("p"))

@@ -70,7 +70,7 @@ def test_the_check_and_the_report_of_a_batch_have_the_warning(
     (finding,) = [each for each in check(source) if each.kind == "un-flushed WALs"]
     assert f"{SERVER} 30" in finding.text
     monkeypatch.setattr(batch.rolling, "roll", lambda *_: Rolled(1))
-    report = batch.roll(source, ["p"], "run")
+    report = batch.roll(source, ["p"])
     assert report is not None
     assert report.warnings == [finding.line]
     assert RollReport.from_xcom(report.to_xcom()).warnings == report.warnings

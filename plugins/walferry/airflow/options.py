@@ -29,7 +29,15 @@ OPTIONS = {
         "hbase_source,west",
     ),
     "replay_intervals": Option("A cron expression, in UTC: the intervals of backfills of the DAG replay_interval.", "0 * * * *"),
-    "watch_schedule": Option("When the DAG watch_replication runs.", "* * * * *"),
+    "replicate_schedule": Option(
+        "When the DAG replicate_peer runs even if nothing was announced: a cron expression, in UTC. Behind semicolons a source "
+        "may have one of its own.",
+        "0 * * * *",
+        "0 * * * *; west=*/5 * * * *",
+    ),
+    "watch_schedule": Option(
+        "When the DAG watch_replication runs: a cron expression. Behind semicolons a source may have one of its own.", "* * * * *"
+    ),
     "spark_jobs": Option(
         "The folder of the scripts that spark-submit runs, if it lies neither beside the folder plugins nor in share/walferry of "
         "the environment.",

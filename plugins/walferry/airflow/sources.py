@@ -68,6 +68,13 @@ def own_name(name: str, conn_id: str) -> str:
     return name if conn_id == DEFAULT_CONN_ID else f"{name}{SEPARATOR}{conn_id}"
 
 
+def of_source(text: str, conn_id: str) -> str:
+    """Return what an option says for a source: `for all; west=for west` has parts that hold for one source only."""
+    common, *own = (part.strip() for part in text.split(";"))
+    named = dict(part.split("=", 1) for part in own if "=" in part)
+    return {name.strip(): value.strip() for name, value in named.items()}.get(conn_id, common)
+
+
 def common_name(dag_id: str) -> str:
     """Return the name that a DAG of ours shares with the same DAG of other sources: the inverse of `own_name`."""
     return dag_id.partition(SEPARATOR)[0]

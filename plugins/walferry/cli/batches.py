@@ -112,7 +112,7 @@ def _ship(source: SourceCluster, peer_id: str, how: ShipTerms, *, roll: bool) ->
     from walferry.runs.steps import batch
 
     run = run_name("ship")
-    rolled = batch.roll(source, [peer_id], run) if roll else None
+    rolled = batch.roll(source, [peer_id]) if roll else None
     unrolled, warnings = (rolled.problems, rolled.warnings) if rolled else ((), ())
     planned = batch.plan(source, peer_id, f"{run}.1", run)
     steps: dict[str, Any] = {"roll": "failed" if unrolled else "success", "unrolled": unrolled, "roll_warnings": warnings}

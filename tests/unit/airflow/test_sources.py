@@ -6,7 +6,7 @@ import pytest
 
 from walferry.airflow.page.links import Links
 from walferry.airflow.run_notes import DAGS
-from walferry.airflow.sources import MAX_CHARS, WrongSources, common_name, own_name, sources_of
+from walferry.airflow.sources import MAX_CHARS, WrongSources, common_name, of_source, own_name, sources_of
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,19 @@ def test_a_name_depends_on_its_source_alone_and_is_no_other_source_s() -> None:
     names = {own_name(dag, conn_id): dag for conn_id in ids for dag in DAGS}
     assert len(names) == len(ids) * len(DAGS)
     assert {name: common_name(name) for name in names} == names
+
+
+@pytest.mark.parametrize(
+    ("text", "west", "east"),
+    [
+        ("0 * * * *", "0 * * * *", "0 * * * *"),
+        ("0 * * * *; west=*/5 * * * *", "*/5 * * * *", "0 * * * *"),
+        (" @daily ;east = @hourly; west=@weekly ;", "@weekly", "@hourly"),
+        ("@daily; west", "@daily", "@daily"),
+    ],
+)
+def test_an_option_may_say_something_of_its_own_for_a_source(text: str, west: str, east: str) -> None:
+    assert (of_source(text, "west"), of_source(text, "east")) == (west, east)
 
 
 def test_runs_of_each_source_s_batches_lead_to_their_logs() -> None:

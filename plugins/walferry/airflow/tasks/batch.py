@@ -6,7 +6,6 @@ A peer that fails, waits or takes long does not delay the others: each has a bra
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import TriggerRule, get_current_context
@@ -15,7 +14,7 @@ from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import LEFT_TO, PEER_DOWN, ShipWalsOperator
 from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
-from walferry.airflow.tasks.common import PROBLEM, source, state_of, task_of_peer, tell, telling
+from walferry.airflow.tasks.common import PROBLEM, events_of, source, state_of, task_of_peer, tell, telling
 from walferry.runs.failures import Failures
 from walferry.runs.reports.batch import BatchFailed, BatchReport, Steps
 from walferry.runs.values import ChosenPeers, Planned, RollReport, run_of
@@ -31,26 +30,28 @@ class RollFailed(Failures):
 
 @task
 def peers() -> list[str]:
-    """Return the peers of this run: the chosen one, or all peers that are managed now."""
+    """Return the peers of this run: the chosen one, those that its events have announced, or all peers that are managed now."""
     from walferry.runs.steps import batch
 
     context = check_run()
     chosen = batch.choose(source(), context["params"]["peer"])
     context["ti"].xcom_push(CHOSEN, chosen.to_xcom())
-    return list(chosen.peers)
+    due = batch.announced(events_of(context))
+    return [peer for peer in chosen.peers if due is None or peer in due.peers]
 
 
 @task
-def roll(peers: Sequence[str]) -> None:
-    """Make the RegionServers that need it begin new WALs, once for all peers."""
+def roll() -> None:
+    """Make the RegionServers that need it begin new WALs, once for all managed peers, or for the chosen one."""
     from walferry.runs.steps import batch
 
     context = get_current_context()
-    if not context["params"]["roll"]:
+    due = batch.announced(events_of(context))
+    if not context["params"]["roll"] or (due is not None and not due.roll):
         print("Not asked to roll.")
         return
-    refused = _chosen(context["ti"]).refused
-    rolled = batch.roll(source(), [peer for peer in peers if peer not in refused], run_of(context["ti"]))
+    chosen = _chosen(context["ti"])
+    rolled = batch.roll(source(), [peer for peer in chosen.peers if peer not in chosen.refused])
     if rolled is None:
         print("There is no peer to roll for.")
         return

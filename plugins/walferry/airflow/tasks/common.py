@@ -68,6 +68,11 @@ def source() -> SourceCluster:
     return source_of_run(get_current_context()["params"])
 
 
+def events_of(context: Context) -> list[Any]:
+    """Return the asset events that have begun the run."""
+    return [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
+
+
 @contextmanager
 def telling(what: str = "") -> Iterator[None]:
     """Leave an error of the block for the report, as the task's XCom `problem`: the task's name, and the error's text."""

@@ -254,7 +254,8 @@ MANAGED = Setting("walferry.managed", "true", "`peers create`, `peers take-over`
 PAUSED = Setting("walferry.paused", "", "`peers pause`, `peers resume`",
                  "nothing is shipped until the peer is resumed", kind=bool)
 MAX_LAG = Setting("walferry.max_lag", "", "`peers set ID max_lag=900`",
-                  "an older edit that is not shipped is [a finding](monitoring.md#findings)",
+                  "an older edit that is not shipped is [a finding](monitoring.md#findings); RegionServers "
+                  "[roll](batches.md#schedules) once in half of it",
                   least=1, most=31_536_000, unit="seconds", kind=float)
 PEER_CONN_ID = Setting("walferry.peer_conn_id", "name of an Airflow connection", "`peers set ID peer_conn_id=NAME`",
                        "as whom the peer cluster is talked to: [its principal, keytab, TLS](secured-clusters.md#peer-clusters)")

@@ -9,6 +9,8 @@ announced again. What was announced is remembered for as long as the process liv
 
 So the run that an announcement has begun, or will begin, takes all WALs that are closed before it looks, and a run that cannot
 ship costs a few more runs an hour. An effect is that a group's oldest WAL has left the queue.
+
+When servers are to roll, all peers are announced that no earlier announcement is for: that run rolls, and ships what it closes.
 """
 
 from __future__ import annotations
@@ -67,31 +69,51 @@ class Announcements:
     """What was announced so far. Times are in seconds, as time.monotonic counts them."""
 
     def __init__(self) -> None:
+        self.ready = -math.inf  # the earliest time of another announcement
         self._peers: dict[str, _Announced] = {}
-        self._next = -math.inf  # the earliest time of another announcement
+        self._waiting: frozenset[str] = frozenset()  # peers with closed WALs
         self._kept_back = False
 
-    def look(self, now: float, waiting: Mapping[str, WaitingWals], held: Collection[str]) -> dict[str, int]:
-        """Return the peers to announce now, each with the number of its closed WALs. `held` are the peers that runs hold."""
-        known = {peer: self._known(peer, wals, now) for peer, wals in waiting.items() if wals.count}
+    def look(
+        self, now: float, waiting: Mapping[str, WaitingWals], held: Collection[str], *, roll: bool = False
+    ) -> dict[str, int]:
+        """Return the peers to announce now, each with the number of its closed WALs.
+
+        `waiting` has all peers that may be shipped, and `held` are those that runs hold. With `roll` servers are to roll, and
+        peers without closed WALs are announced, too.
+        """
+        known = {peer: state for peer, wals in waiting.items() if (state := self._known(peer, wals, now)) is not None}
         for peer in known.keys() & held:
             known[peer] = replace(known[peer], due=max(known[peer].due, now + AGAIN_SECONDS))
-        wanted = [peer for peer in sorted(known.keys() - held) if known[peer].wants(waiting[peer], now)]
-        self._kept_back = bool(wanted) and now < self._next
+        wanted = [peer for peer in sorted(waiting.keys() - held) if self._wants(known.get(peer), waiting[peer], now, roll=roll)]
+        self._kept_back = bool(wanted) and now < self.ready
         if wanted and not self._kept_back:
-            known |= {peer: known[peer].announced(waiting[peer], now) for peer in wanted}
-            self._next = now + APART_SECONDS
+            fresh = _Announced({}, {}, now)
+            known |= {peer: known.get(peer, fresh).announced(waiting[peer], now) for peer in wanted}
+        if (wanted or roll) and not self._kept_back:
+            self.ready = now + APART_SECONDS
         self._peers = known
+        self._waiting = frozenset(peer for peer, wals in waiting.items() if wals.count)
         return {} if self._kept_back else {peer: waiting[peer].count for peer in wanted}
 
     def pause(self, now: float) -> float | None:
         """Return the seconds until the next look that is due even if nothing changes; None if nothing waits."""
-        dues = [known.due for known in self._peers.values()] + ([self._next] if self._kept_back else [])
+        dues = [known.due for peer, known in self._peers.items() if peer in self._waiting]
+        dues += [self.ready] if self._kept_back else []
         return max(0.0, min(dues) - now) if dues else None
 
-    def _known(self, peer: str, wals: WaitingWals, now: float) -> _Announced:
+    def _known(self, peer: str, wals: WaitingWals, now: float) -> _Announced | None:
+        """Return what is known of a peer; None if nothing is."""
         before = self._peers.get(peer)
+        if not wals.count:  # a roll that was announced for it may not have come yet
+            return before if before is not None and not before.oldest and now < before.due else None
         if before is None:
             return _Announced({}, wals.oldest, now + AGAIN_SECONDS)
         moved = before.moved or any(wals.oldest.get(group) != at for group, at in before.oldest.items())
-        return replace(before, moved=moved)
+        return replace(before, moved=moved, oldest=before.oldest or wals.oldest)
+
+    @staticmethod
+    def _wants(known: _Announced | None, wals: WaitingWals, now: float, *, roll: bool) -> bool:
+        if roll:
+            return known is None or not wals.count or known.moved or now >= known.due
+        return known is not None and wals.count > 0 and known.wants(wals, now)

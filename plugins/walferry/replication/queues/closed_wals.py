@@ -1,14 +1,16 @@
-"""Announces closed WALs of all managed peers of a source to an event loop, as they come: one ZooKeeper session for all peers.
+"""Announces to an event loop what batches have to do, for all managed peers of a source: one ZooKeeper session for all of them.
 
-Each list of children is read once, and again when its watch has fired. So a source at which nothing happens makes no requests. Of
-a queue's WALs only a few numbers are kept. The lists are not read at one moment: while a queue is moved, it may be in none of
-them for a moment. That costs an announcement too many at most, as each change wakes the stream again.
+There is something to do when closed WALs wait (see `announcing`), and when servers are to begin new WALs (see `roll_times`). Each
+list of children is read once, and again when its watch has fired. So a source at which nothing happens makes no requests to
+ZooKeeper. Of a queue's WALs only a few numbers are kept. The lists are not read at one moment: while a queue is moved, it may be
+in none of them for a moment. That costs an announcement too many at most, as each change wakes the stream again.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from kazoo.client import KazooClient
@@ -20,15 +22,22 @@ from walferry.base.zk.watcher import Watcher
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.names import QueueId, as_wal_name, parse_queue_id
 from walferry.replication.queues.announcing import Announcements, WaitingWals
-from walferry.replication.queues.dead_servers import shippable_peers
 from walferry.replication.queues.queue import groups
 from walferry.replication.queues.reading import list_queues
+from walferry.replication.queues.roll_times import RollTimes
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.peers import check_storage, look_again_seconds
+from walferry.replication.source.peers import check_storage, look_again_seconds, peers_to_ship
 from walferry.replication.source.session import Session
 
 T = TypeVar("T")
-WalsOfPeers = Mapping[str, int]  # how many closed WALs wait, by peer
+
+
+@dataclass(frozen=True)
+class BatchDue:
+    """What a batch is to do: ship these peers, of which so many closed WALs wait, and have servers begin new WALs before."""
+
+    peers: Mapping[str, int]
+    roll: bool = False
 
 
 class _Group(NamedTuple):
@@ -56,7 +65,7 @@ class _Group(NamedTuple):
 
 
 class ClosedWalsStream(Watcher):
-    """Announces peers with closed WALs, see `announcing`. Use `async with`, or `close` it: it has a session and a thread.
+    """Announces what batches have to do. Use `async with`, or `close` it: it has a session and a thread.
 
     Peers count that Walferry may ship as they are at that moment: managed, disabled and not paused.
     """
@@ -67,26 +76,37 @@ class ClosedWalsStream(Watcher):
         super().__init__(source.quorum, source.login)
         self._source = source
         self._announcements: Announcements = before._announcements if before is not None else Announcements()
+        self._rolls: RollTimes = before._rolls if before is not None else RollTimes()
         self._names: WatchedChildren[Sequence[str]] = WatchedChildren(tuple)
         self._wals: WatchedChildren[Sequence[_Group]] = WatchedChildren(_groups_of)
 
-    async def next(self) -> WalsOfPeers:
-        """Wait until peers are to be announced. Returns them, with the numbers of their closed WALs.
+    async def next(self) -> BatchDue:
+        """Wait until a batch has something to do.
 
         The stream waits through lost sessions and while the ensemble is away. Raises ClusterError, ZNodeValueError.
         """
         return await self.first(self._look, self._pause)
 
-    def _look(self, zk: KazooClient, watch: Watch) -> WalsOfPeers | None:
+    def _look(self, zk: KazooClient, watch: Watch) -> BatchDue | None:
         session = Session(self._source, zk)
-        waiting: dict[str, WaitingWals] = {}
-        for peer_id, wals in self._waiting(session, shippable_peers(session, watch), watch):
-            waiting[peer_id] = waiting.get(peer_id, WaitingWals()) | wals
-        held = [peer_id for peer_id, wals in waiting.items() if wals.count and _is_held(session, peer_id, watch)]
-        return self._announcements.look(time.monotonic(), waiting, held) or None
+        peers = peers_to_ship(session, watch)
+        waiting = {peer.id: WaitingWals() for peer in peers}
+        for peer_id, wals in self._waiting(session, waiting.keys(), watch):
+            waiting[peer_id] |= wals
+        held = [peer_id for peer_id in waiting if _is_held(session, peer_id, watch)]
+        ready = time.monotonic() >= self._announcements.ready
+        roll = ready and self._rolls.look(session, peers, time.monotonic())
+        found = self._announcements.look(time.monotonic(), waiting, held, roll=roll)
+        return BatchDue(found, roll) if found or roll else None
 
     def _pause(self) -> float | None:
-        pauses = (self._announcements.pause(time.monotonic()), look_again_seconds(self._source))
+        now = time.monotonic()
+        roll = self._rolls.pause(now)
+        pauses = (
+            self._announcements.pause(now),
+            None if roll is None else max(roll, self._announcements.ready - now),
+            look_again_seconds(self._source),
+        )
         return min((pause for pause in pauses if pause is not None), default=None)
 
     def _waiting(self, session: Session, peers: Collection[str], watch: Watch) -> Iterator[tuple[str, WaitingWals]]:

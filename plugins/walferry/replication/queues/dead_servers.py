@@ -6,22 +6,19 @@ also find servers that died while no watcher was running. `DeadServersStream` an
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 
-from walferry.base.zk.client import Watch, children, retried
+from walferry.base.zk.client import Watch
 from walferry.base.zk.fenced_lock import is_held
 from walferry.base.zk.watcher import Watcher
-from walferry.hbase.errors import PeerError
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.names import parse_queue_id, parse_wal_name
-from walferry.replication.peers.reading import check_shippable
 from walferry.replication.queues.queue import Queue
 from walferry.replication.queues.reading import list_queues
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.peers import look_again_seconds, read_peers
+from walferry.replication.source.peers import look_again_seconds, peers_to_ship
 from walferry.replication.source.session import Session
 
 # The owner of claimed queues in the 2.x layout. HBase takes it for a server, and its log cleaner keeps the WALs queued there.
@@ -112,16 +109,7 @@ def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer,
 
 def shippable_peers(session: Session, watch: Watch | None = None) -> frozenset[str]:
     """Return the ids of the managed peers that Walferry may ship as they are now."""
-    if watch is not None and session.source.peers_root is None:
-        for peer_id in children(session.zk, session.nodes.peers, watch) or ():
-            retried(session.zk, session.zk.exists, session.nodes.peer(peer_id), watch=watch)
-            retried(session.zk, session.zk.exists, session.nodes.peer_state(peer_id), watch=watch)
-    found = set()
-    for peer in read_peers(session).peers:
-        with suppress(PeerError):
-            check_shippable(peer)
-            found.add(peer.id)
-    return frozenset(found)
+    return frozenset(peer.id for peer in peers_to_ship(session, watch))
 
 
 @dataclass(frozen=True)

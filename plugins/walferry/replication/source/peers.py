@@ -7,15 +7,16 @@ look again every LOOK_AGAIN_SECONDS.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from walferry.base.errors import WalferryError
-from walferry.base.zk.client import children, read
+from walferry.base.zk.client import Watch, children, read, retried
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import check_queues
-from walferry.hbase.errors import MissingPeer
+from walferry.hbase.errors import MissingPeer, PeerError
 from walferry.hbase.peer_files import ids_in, peer_folder, read_peer_files
-from walferry.replication.peers.reading import Peer, peer_of, peer_of_files
+from walferry.replication.peers.reading import Peer, check_shippable, peer_of, peer_of_files
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session
 
@@ -63,6 +64,24 @@ def read_peers(session: Session) -> PeerListing:
         except ZNodeValueError as error:
             unreadable[peer_id] = error
     return PeerListing(tuple(peers), unreadable)
+
+
+def peers_to_ship(session: Session, watch: Watch | None = None) -> tuple[Peer, ...]:
+    """Return the managed peers that Walferry may ship as they are now.
+
+    `watch` is called once, in a thread of the client, when a peer comes, goes or changes, or when the connection is lost. Peers
+    in files cannot be watched. Raises StorageError, StoreError.
+    """
+    if watch is not None and session.source.peers_root is None:
+        for peer_id in children(session.zk, session.nodes.peers, watch) or ():
+            retried(session.zk, session.zk.exists, session.nodes.peer(peer_id), watch=watch)
+            retried(session.zk, session.zk.exists, session.nodes.peer_state(peer_id), watch=watch)
+    found = []
+    for peer in read_peers(session).peers:
+        with suppress(PeerError):
+            check_shippable(peer)
+            found.append(peer)
+    return tuple(found)
 
 
 def successor(session: Session, peer: Peer) -> Peer | None:

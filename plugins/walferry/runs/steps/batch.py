@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from walferry.base.errors import WalferryError
@@ -42,6 +43,14 @@ MASTER_WORD_SECONDS = 600.0  # for how long a plan trusts the Master's answer ab
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Due:
+    """What a run is to do that asset events have begun."""
+
+    peers: frozenset[str]
+    roll: bool
+
+
 def choose(source: SourceCluster, asked: str | None) -> ChosenPeers:
     """Return the chosen peer, or all managed peers, sorted. It asks the Master once for all of them.
 
@@ -60,14 +69,30 @@ def choose(source: SourceCluster, asked: str | None) -> ChosenPeers:
         return ChosenPeers(peers, sorted(refused), time.time())
 
 
-def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollReport | None:
+def announced(events: Iterable[Any]) -> Due | None:
+    """Return what the run's asset events have announced; None, which stands for everything, without events.
+
+    It is None as well if somebody has made an event by hand, which may contain anything.
+    """
+    peers: set[str] = set()
+    rolls: list[bool] = []
+    for event in events:
+        payload = (event.extra or {}).get("payload")
+        if not isinstance(payload, dict) or not isinstance(payload.get("peers"), dict):
+            return None
+        peers |= {name for name in payload["peers"] if isinstance(name, str)}
+        rolls.append(payload.get("roll") is True)
+    return Due(frozenset(peers), any(rolls)) if rolls else None
+
+
+def roll(source: SourceCluster, peer_ids: Collection[str]) -> RollReport | None:
     """Make RegionServers begin new WALs, once for all of these peers; return None if there is no peer to roll for.
 
-    Servers that have written nothing since that a managed peer may want are left alone. It does not wait for peers that cannot be
-    shipped or that another run holds. Raises WalferryError.
+    Servers that have written nothing since that a managed peer may want are left alone. It does not wait for the queues of peers
+    that cannot be shipped. Raises WalferryError.
     """
     with open_session(source) as session:
-        mine = [peer_id for peer_id in peer_ids if _is_mine(session, peer_id, run)]
+        mine = [peer_id for peer_id in peer_ids if _is_shippable(session, peer_id)]
         if not mine:
             return None
         choice = needed_rolls.choose(session)
@@ -233,10 +258,10 @@ def _check(session: Session, peer_id: str, chosen: ChosenPeers | None) -> None:
     PeerSettings.of(session.source.replication, peer)  # a job would refuse an unknown setting, too, but later
 
 
-def _is_mine(session: Session, peer_id: str, run: str) -> bool:
+def _is_shippable(session: Session, peer_id: str) -> bool:
     try:
         check_shippable(read_peer(session, peer_id))
     except WalferryError as error:  # the peer's plan reports it, too
         log.info("%s", error)
         return False
-    return rights.turn_of(session, peer_id, run).other is None
+    return True

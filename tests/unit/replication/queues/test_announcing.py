@@ -87,6 +87,29 @@ def test_dead_servers_wals_have_a_recovery_s_time_and_keep_no_other_ones_back(to
     assert fresh.look(AGAIN_SECONDS, {"p": of_dead_server(1)}, ()) == {"p": 1}
 
 
+def test_a_roll_is_announced_with_all_peers_and_what_it_closes_is_left_to_its_run(told: Announcements) -> None:
+    assert told.look(0, {"p": wals(), "q": wals(1)}, (), roll=True) == {"p": 0, "q": 1}
+    assert told.look(15, {"p": wals(5), "q": wals(1, 5)}, ()) == {}
+    assert told.look(20, {"p": wals(), "q": wals(5)}, ()) == {"q": 1}  # the run may not have seen its last one
+    assert told.look(35, {"p": wals(7), "q": wals()}, ()) == {"p": 1}  # closed after that run
+
+
+def test_what_a_roll_has_closed_is_announced_if_no_run_comes(told: Announcements) -> None:
+    told.look(0, {"p": wals()}, (), roll=True)
+    assert told.pause(0) is None
+    assert told.look(10, {"p": wals(5)}, ()) == {}
+    assert told.pause(10) == AGAIN_SECONDS - 10
+    assert told.look(AGAIN_SECONDS, {"p": wals(5)}, ()) == {"p": 1}
+
+
+def test_a_roll_tries_no_peer_that_a_run_holds_or_that_has_failed_a_moment_ago(told: Announcements) -> None:
+    told.look(0, {"p": wals(1)}, ())
+    waiting = {"p": wals(1), "q": wals(), "held": wals(1)}
+    assert told.look(30, waiting, ["held"], roll=True) == {"q": 0}
+    assert told.look(AGAIN_SECONDS + 10, {"p": wals(1), "q": wals(), "held": wals(1)}, ["held"], roll=True) == {"p": 1, "q": 0}
+    assert told.look(2 * AGAIN_SECONDS, {"p": wals(1), "q": wals(), "held": wals(1, 2)}, ()) == {"held": 2}
+
+
 def test_two_queues_of_a_group_count_as_one() -> None:
     assert wals(3, 7) | wals(1, 2) == WaitingWals(4, {"g": 7}, {"g": 1})
     assert wals(3) | wals(4, group="h") == WaitingWals(2, {"g": 3, "h": 4}, {"g": 3, "h": 4})

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,3 +52,26 @@ def test_the_steps_of_an_idle_batch_import_nothing_that_takes_long():
     plugins = str(Path(batch.__file__).parents[3])
     done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": plugins}, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def event(payload: object) -> SimpleNamespace:
+    return SimpleNamespace(extra={"payload": payload, "from_trigger": True})
+
+
+@pytest.mark.parametrize(
+    ("events", "due"),
+    [
+        ([], None),
+        ([event({"peers": {"p": 2}, "roll": False})], batch.Due(frozenset({"p"}), roll=False)),
+        ([event({"peers": {"p": 2}, "roll": False}), event({"peers": {}, "roll": True})], batch.Due(frozenset({"p"}), roll=True)),
+        ([event({"peers": {}, "roll": False})], batch.Due(frozenset(), roll=False)),
+        ([event({"peers": {"p": 2}, "roll": "yes"})], batch.Due(frozenset({"p"}), roll=False)),
+        ([SimpleNamespace(extra=None)], None),
+        ([event({"peers": {"p": 2}}), event("p")], None),
+        ([event({"peers": ["p"]})], None),
+    ],
+)
+def test_events_say_what_a_run_is_to_do_and_events_made_by_hand_stand_for_everything(
+    events: list[SimpleNamespace], due: batch.Due | None
+) -> None:
+    assert batch.announced(events) == due
