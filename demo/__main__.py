@@ -125,7 +125,7 @@ def write(source: JavaClient, mutations: Mapping[str, list[Mutation]]) -> None:
 def replicate(title: str, source: JavaClient, peer_cluster: JavaClient, airflow: Airflow, *, known: set[str]) -> bool:
     """Have Airflow's scheduler run the DAG, and compare both sides. Returns whether everything is as it should be.
 
-    `known` are the earlier runs. The DAG's schedule may have started a run beside ours, which then ships a part.
+    `known` are the earlier runs. The asset's watcher may have begun a run beside ours, which then ships a part.
     """
     step(f"{title}: Airflow runs DAG {DAG}")
     say(f"triggered {airflow.trigger(DAG, {'peer': PEER})}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,53 +16,16 @@ from tests.airflow_standalone import running
 from tests.zk.fixtures import lasting_hbase as hbase
 from tests.zk.fixtures import new_client
 from tests.zk.hbase_znodes import DEAD, OTHER, HBaseZNodes, LastingZNodes, wal
-from tests.zk.test_agreement import be_of
+
+from .znodes_cluster import Cluster, until
 
 __all__ = ["hbase", "new_client"]  # fixtures
 
 FAILOVER, BY_HAND = "regionserver_failover", "drain_recovered_queue"
 FAILOVER_WEST = f"{FAILOVER}-west"
-WAIT_SECONDS = 180
 STEPS = ("find", "claim", "plan", "clean_up")
-EMPTY_WAL = b"PWAL\x00" + b"\x00\x00\x00\x00LAWP"  # closed, without an entry: it only has to leave its queue
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    give_up = time.monotonic() + WAIT_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"
-        time.sleep(0.5)
-    return found
-
-
-class Cluster:
-    """RegionServers that tests can start and kill. Each has an empty WAL queued for peer p."""
-
-    def __init__(self, znodes: HBaseZNodes, folder: Path) -> None:
-        be_of(znodes, "1.7.2")  # a release whose Master, which is absent here, is not asked for peers
-        self.znodes = znodes
-        self._folder = folder
-        self._archive = folder / "oldWALs"
-        self._archive.mkdir(parents=True)
-
-    def connection(self, quorum: str, root: str, **fields: str) -> str:
-        extra = {"znode_parent": self.znodes.nodes.base, "wal_root": f"file://{self._folder}", "walferry_root": root}
-        return json.dumps({"conn_type": "generic", "host": quorum, **fields, "extra": extra})
-
-    def start(self, *servers: str) -> None:
-        for server in servers:
-            self.znodes.start_server(server)
-            (self._archive / wal(1, server)).write_bytes(EMPTY_WAL)
-            self.znodes.add_wal(server, "p", wal(1, server))
-
-    def kill(self, *servers: str) -> None:
-        for server in servers:
-            self.znodes.stop_server(server)
-
-    def servers_with_queues(self) -> list[str]:
-        return sorted(self.znodes.zk.get_children(self.znodes.nodes.queues))
 
 
 @pytest.fixture

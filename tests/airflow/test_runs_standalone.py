@@ -104,7 +104,7 @@ def ended(airflow: Airflow, **conf: Any) -> dict[str, Any]:
 
 
 def shipping(airflow: Airflow, peer: str) -> dict[str, Any]:
-    """Return a run that ships the peer itself. The DAG's schedule starts a run every five minutes, which may hold the lock."""
+    """Return a run that ships the peer itself. A run that closed WALs have begun may hold the lock."""
     for _ in range(3):
         run = ended(airflow, peer=peer, roll=False)
         (state,) = (each["state"] for each in airflow.tasks(DAG, run["dag_run_id"]) if each["task_id"] == "peer.ship")

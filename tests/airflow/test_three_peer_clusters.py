@@ -27,7 +27,7 @@ DAG, TABLE = "replicate_peer", "t"
 SILENT, STOPPED, WELL = "silent", "stopped", "well"
 PEERS = (SILENT, STOPPED, WELL)  # in the order of their branches
 ROWS = 200  # of a period
-PERIOD_SECONDS = 30  # the schedule's own is 5 minutes
+PERIOD_SECONDS = 30  # servers roll every 5 minutes by themselves
 BEFORE, DURING = 2, 3  # periods with all peer clusters well, and with only one
 DEADLINE_SECONDS = 900  # of a batch: all periods would end before a run that waited for it
 NOISE_SECONDS = 60  # a busy machine's delay, with Spark's start; a batch that waited would take at least 90
@@ -183,7 +183,7 @@ def test_two_peer_clusters_that_are_down_do_not_delay_the_third(world: World) ->
     )
     runs = [run_id for run_id, _ in during]
     assert max(seconds for _, seconds in during) < max(before) + NOISE_SECONDS
-    # A run of the schedule may have held the lock of the well peer instead.
+    # A run that closed WALs have begun may have held the lock of the well peer instead.
     ages = [world.report(run_id, WELL)["totals"]["ageOfLastShippedOp"] for run_id in runs]
     assert max(age or 0 for age in ages) < 1000 * (max(before) + NOISE_SECONDS)
 

@@ -43,6 +43,7 @@ class RollingSite:
         self.hbase = hbase
         self.tables: dict[str, int] = {}
         self.servers: list[CountingServer] = []
+        self.peers = [PEER]
         self.master_silent = False
         self._wals: defaultdict[str, int] = defaultdict(lambda: 1000)
 
@@ -68,9 +69,14 @@ class RollingSite:
         if server.rolls_refused:
             raise CallRefused(JavaException.DO_NOT_RETRY, "the log roller hangs", do_not_retry=True)
         server.rolls += 1
-        self._wals[server.name] += 1
-        self.hbase.add_wal(server.name, PEER, wal(self._wals[server.name], server.name))
+        self.begin_wal(server)
         return pb.RollWALWriterResponse()
+
+    def begin_wal(self, server: CountingServer) -> None:
+        """Begin a new WAL for each peer, as the server also does without being asked."""
+        self._wals[server.name] += 1
+        for peer in self.peers:
+            self.hbase.add_wal(server.name, peer, wal(self._wals[server.name], server.name))
 
     def _loads(self, server: CountingServer, request: Message, caller: Caller) -> Message:
         server.asked += 1

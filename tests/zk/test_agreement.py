@@ -83,10 +83,10 @@ def master(hbase: HBaseZNodes, *behaviours: Any) -> Iterator[FakeServer]:
         yield server
 
 
-def be_of(hbase: HBaseZNodes, version: str) -> None:
-    """Have the RegionServers' znodes name this release."""
+def be_of(hbase: HBaseZNodes, version: str, server: str = SERVER) -> None:
+    """Have the RegionServer's znode name this release."""
     of = pb.VersionInfo(version=version, url="", revision="", user="", date="", src_checksum="")
-    hbase.zk.set(f"{hbase.nodes.rs}/{SERVER}", prefixed(PBUF + pb.RegionServerInfo(version_info=of).SerializeToString()))
+    hbase.zk.set(f"{hbase.nodes.rs}/{server}", prefixed(PBUF + pb.RegionServerInfo(version_info=of).SerializeToString()))
 
 
 def test_a_peer_that_both_know_alike_may_be_shipped(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:

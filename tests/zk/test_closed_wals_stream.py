@@ -29,6 +29,8 @@ from walferry.runs.steps import batch
 __all__ = ["make_site"]  # a fixture
 
 LIMIT_SECONDS = 60
+IDLE_SECONDS = 20
+CPU_SECONDS_A_MINUTE = 0.3  # of this whole process
 
 
 @pytest.fixture(autouse=True)
@@ -367,3 +369,19 @@ def test_a_run_that_rolls_ships_what_it_closes_without_another_announcement(
             assert await asyncio.wait_for(pending, LIMIT_SECONDS) == BatchDue({PEER: 2})
 
     asyncio.run(scenario())
+
+
+def test_an_idle_source_costs_next_to_nothing(rolling: RollingSite, hbase: HBaseZNodes, at: SourceCluster) -> None:
+    for _ in range(2):
+        batch.roll(at, [PEER])
+
+    async def scenario() -> float:
+        async with ClosedWalsStream(at) as stream:
+            assert (await next_of(stream)).keys() == {PEER}  # what the rolls have closed
+            await shipped(hbase)
+            async with waiting(stream):
+                began = time.process_time()
+                await asyncio.sleep(IDLE_SECONDS)
+                return time.process_time() - began
+
+    assert asyncio.run(scenario()) <= CPU_SECONDS_A_MINUTE / 60 * IDLE_SECONDS

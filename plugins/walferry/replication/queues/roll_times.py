@@ -7,10 +7,13 @@ has written something since (see `needed_rolls`). If none has, nothing is announ
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Collection
 from contextlib import suppress
 
+from walferry.base.errors import WalferryError
+from walferry.base.zk.errors import ConnectError
 from walferry.hbase.errors import PeerError
 from walferry.replication.peers.reading import Peer
 from walferry.replication.queues import needed_rolls
@@ -19,6 +22,8 @@ from walferry.replication.source.session import Session, writing_session
 DEFAULT_SECONDS = 300.0  # for peers without `max_lag`
 MIN_SECONDS = 15.0
 MAX_SECONDS = 3600.0  # HBase rolls each WAL within an hour by itself
+
+log = logging.getLogger(__name__)
 
 
 def seconds_between(peers: Collection[Peer]) -> float | None:
@@ -34,20 +39,27 @@ class RollTimes:
         self._due: float | None = None
 
     def look(self, session: Session, peers: Collection[Peer], now: float) -> bool:
-        """Return whether servers are to roll now. Only if it is time, servers are asked. Raises WalferryError.
+        """Return whether servers are to roll now. Only if it is time, servers are asked. Raises ConnectError.
 
-        `peers` are those that may be shipped. What was found of servers that need no roll is noted: it bounds the peers' lag.
+        `peers` are those that may be shipped. What was found of servers that need no roll is noted: it bounds the peers' lag. If
+        it cannot be found out who needs a roll, a batch is to roll: its task reports why that fails.
         """
         seconds = seconds_between(peers)
         self._due = None if seconds is None else self._last + seconds
         if seconds is None or now < self._last + seconds:
             return False
-        choice = needed_rolls.choose(session)
+        try:
+            choice = needed_rolls.choose(session)
+            if not choice.needed:
+                needed_rolls.note(writing_session(session.source, session.zk), choice, ())
+            needed = bool(choice.needed)
+        except ConnectError:
+            raise
+        except WalferryError as error:
+            log.warning("which servers are to roll is not known: %s", error)
+            needed = True
         self._last, self._due = now, now + seconds
-        if choice.needed:
-            return True
-        needed_rolls.note(writing_session(session.source, session.zk), choice, ())
-        return False
+        return needed
 
     def pause(self, now: float) -> float | None:
         """Return the seconds until the next look at servers; None if there are no peers."""

@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from walferry.base.zk.errors import ConnectError
+from walferry.hbase.errors import ClusterError
 from walferry.hbase.names import ServerName
 from walferry.replication.peers.reading import DISABLED, Peer
 from walferry.replication.queues import needed_rolls, roll_times
@@ -91,3 +93,19 @@ def test_without_a_peer_no_server_is_asked(servers: Servers) -> None:
     times = RollTimes()
     assert not times.look(SESSION, [], 1000)
     assert (servers.asked, times.pause(1000)) == (0, None)
+
+
+def test_if_it_cannot_be_found_out_a_batch_is_to_roll_and_say_why(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: Session) -> RollChoice:
+        raise ClusterError("there is no /hbase/rs")
+
+    def away(_: Session) -> RollChoice:
+        raise ConnectError("no answer")
+
+    times = RollTimes()
+    monkeypatch.setattr(needed_rolls, "choose", away)
+    with pytest.raises(ConnectError):
+        times.look(SESSION, [peer("60")], 0)
+    monkeypatch.setattr(needed_rolls, "choose", fails)
+    assert times.look(SESSION, [peer("60")], 1)
+    assert not times.look(SESSION, [peer("60")], 2)
