@@ -84,5 +84,5 @@ class RepeatingTrigger(StreamTrigger, BaseEventTrigger):
                     while True:
                         yield TriggerEvent(self.payload(await self._stream.next()))  # type: ignore[no-untyped-call]
             except WalferryError as error:
-                log.warning("%s is not watching, and looks again in %g s: %s", type(self).__name__, RETRY_SECONDS, error)
+                log.warning("not watching, looking again in %g s: %s", RETRY_SECONDS, error)
                 await asyncio.sleep(RETRY_SECONDS)
