@@ -77,7 +77,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 def test_the_wheel_has_the_library_the_dags_the_spark_jobs_and_what_monitoring_needs(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder in ("dags", "spark_jobs", "monitoring"):
+    for folder in ("dags", "dags/examples", "spark_jobs", "monitoring"):
         files = {f"{DIST}.data/data/share/walferry/{folder}/{path.name}" for path in (ROOT / folder).glob("*.*")}
         assert files
         assert files <= names
