@@ -1,10 +1,11 @@
 """Executors that have nothing but Spark and Python get the packages in one archive."""
 
+import json
 import os
 import subprocess
 import sys
 import tarfile
-from importlib.metadata import PackagePath, PathDistribution
+from importlib.metadata import PackagePath, PathDistribution, distribution
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,6 +39,44 @@ def test_its_python_finds_the_packages_wherever_it_is_unpacked(small: None, tmp_
     )
     assert done.stdout.startswith(str(python.parents[1] / "lib")), done.stderr
     assert "No module named 'numpy'" in done.stderr
+
+
+IMPORT = """
+import json, sys
+compiled = []
+sys.addaudithook(lambda event, args: compiled.append(str(args[1])) if event == "compile" else None)
+import click, google.protobuf
+print(json.dumps([[name for name in compiled if name.endswith(".py")], google.protobuf.__version__]))
+"""
+
+
+def imported(python: Path) -> tuple[list[str], str]:
+    """Import from an environment. Return the modules that Python had to compile for it, and the version that one of them says."""
+    done = subprocess.run([python, "-c", IMPORT], env={}, capture_output=True, text=True, check=True)
+    compiled, version = json.loads(done.stdout)
+    return compiled, version
+
+
+def test_nothing_is_compiled_where_executors_cannot_write_beside_the_modules(small: None, tmp_path: Path) -> None:
+    pack(tmp_path / "env.tar.gz", HERE)
+    python = unpacked(tmp_path / "env.tar.gz", tmp_path / "environment")
+    files = [path for path in (tmp_path / "environment").rglob("*") if path.is_file() and not path.is_symlink()]
+    for file in files:
+        os.utime(file)  # YARN and Spark may unpack with other times than the archive's
+        file.chmod(0o444)
+    assert imported(python) == ([], distribution("protobuf").version)
+    assert str(tmp_path).encode() not in b"".join(file.read_bytes() for file in files if file.suffix == ".pyc")
+
+
+def test_a_module_that_was_changed_after_it_was_unpacked_is_not_run_as_it_was(small: None, tmp_path: Path) -> None:
+    pack(tmp_path / "env.tar.gz", HERE)
+    python = unpacked(tmp_path / "env.tar.gz", tmp_path / "environment")
+    (module,) = (tmp_path / "environment").rglob("google/protobuf/__init__.py")
+    before, version = module.stat(), distribution("protobuf").version
+    other = version[:-1] + ("8" if version[-1] == "9" else "9")
+    module.write_text(module.read_text().replace(version, other))
+    os.utime(module, (before.st_atime, before.st_mtime))
+    assert imported(python) == ([str(module)], other)
 
 
 def test_the_same_packages_give_the_same_bytes_and_another_python_is_what_is_said(small: None, tmp_path: Path) -> None:
@@ -75,7 +114,7 @@ def test_a_package_brings_nothing_from_outside_of_its_folder(tmp_path: Path, mon
     pack(tmp_path / "env.tar.gz", HERE)
     with tarfile.open(tmp_path / "env.tar.gz") as archive:
         names = {name.rpartition("/")[2] for name in archive.getnames() if "site-packages" in name}
-    assert names == {"ours.py"}
+    assert names == {"ours.py", f"ours.{sys.implementation.cache_tag}.pyc"}
 
 
 def test_a_failure_leaves_the_old_archive_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
