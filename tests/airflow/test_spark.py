@@ -130,6 +130,21 @@ def test_only_the_connection_or_given_settings_choose_where_the_driver_runs(monk
     assert command[command.index("--deploy-mode") + 1] == "cluster"
 
 
+def test_the_connection_s_extra_may_have_settings_of_spark(monkeypatch):
+    """So a connection says all about its cluster. What a job's operator gives comes first."""
+    extra = {
+        "deploy-mode": "cluster", "ui": "https://history", "spark.archives": "hdfs:///e.tar.gz#environment",
+        "spark.executor.instances": 2, "spark.speculation": False, "spark.executor.memory": "1g",
+    }  # fmt: skip
+    connection = json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra})
+    command = _spark(monkeypatch, connection, **{"spark.executor.memory": "2g"})._build_spark_submit_command("job.py")
+    given = [word for word in command if word.startswith(("spark.archives", "spark.exec", "spark.spec", "ui", "deploy-mode"))]
+    assert sorted(given) == [
+        "spark.archives=hdfs:///e.tar.gz#environment", "spark.executor.instances=2", "spark.executor.memory=2g",
+        "spark.speculation=false",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("host", ["spark://m", "yarn", "k8s://https://k"])
 def test_a_driver_here_runs_airflow_s_python_whatever_its_executors_run(monkeypatch, host):
     """Otherwise spark.pyspark.python, which names the executors', would name the driver's. PYSPARK_DRIVER_PYTHON counts less."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -24,10 +25,11 @@ def environment(cluster_folder: Path) -> Path:
 @pytest.mark.timeout(TEST_SECONDS)
 @MODES
 def test_a_job_brings_its_packages_and_compiled_kernels(
-    on_yarn: OnYarn, backlog: Backlog, mode: str, environment: Path, tmp_path: Path
+    on_yarn: OnYarn, backlog: Backlog, mode: str, environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    extra = {"deploy-mode": mode, "spark.archives": f"{environment}#{NAME}"}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra}))
     conf = {
-        "spark.archives": f"{environment}#{NAME}",
         "spark.pyspark.python": PYTHON,
         **{
             f"{prefix}.{name}": str(tmp_path / name)

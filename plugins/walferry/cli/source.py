@@ -37,6 +37,7 @@ class Chosen:
         return replace(self._read(), peer_logins=PeerLogins(_peer_cluster))
 
     def _read(self) -> SourceCluster:
+        from walferry.replication.source.cluster import SourceError
         from walferry.replication.source.connection import from_env, from_text
 
         if self.text:
@@ -45,6 +46,11 @@ class Chosen:
             return from_env()
         if os.environ.get(_variable(self.conn_id)):
             return from_env(self.conn_id)
+        if find_spec("airflow") is None:
+            raise SourceError(
+                f"connection {self.conn_id!r} is not defined: {_variable(self.conn_id)} is not set, and no Airflow is installed "
+                "beside this command, which could keep it"
+            )
         with redirect_stdout(sys.stderr):  # Airflow logs to stdout, where only the command's output belongs
             from walferry.runs.airflow_connection import from_airflow  # Airflow takes a second or more for this
 

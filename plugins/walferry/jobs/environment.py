@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -46,6 +47,7 @@ def pack(target: Path, python: Path, progress: Callable[[str, int, int], None] =
 
     `progress` gets what was packed, such as a package's name, and how many are done of how many. Raises NotPacked.
     """
+    _check(python)
     packages = needed(_requirements())
     handle, unfinished = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".unfinished")
     try:
@@ -132,6 +134,17 @@ def _compiled(files: Iterable[tuple[str, Path]], folder: Path) -> Iterator[tuple
     subprocess.run([sys.executable, "-I", "-m", "compileall", "-q", "-q", *hashed, str(folder)], check=False)
     for compiled in sorted(folder.rglob("*.pyc")):
         yield compiled.relative_to(folder).as_posix(), compiled
+
+
+def _check(python: Path) -> None:
+    """Raise NotPacked for a path that cannot be that of this Python on the executors' machines."""
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if not python.is_absolute():
+        raise NotPacked(f"{python} is not a full path: give the path of Python {here} on the executors' machines")
+    if (named := re.fullmatch(r"python(\d+\.\d+)", python.name)) and named[1] != here:
+        raise NotPacked(
+            f"{python}: the packages are for Python {here}. Walferry has to be installed for {named[1]}, to pack for {named[1]}"
+        )
 
 
 def _add_python(archive: tarfile.TarFile, python: Path) -> None:

@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from walferry.cli import source
 from walferry.cli.source import Chosen
 from walferry.replication.source.cluster import SourceError
 
@@ -30,3 +31,9 @@ def test_the_source_is_what_the_command_says_and_then_what_the_environment_says(
     assert Chosen().read().quorum == "zk1:2181"
     assert Chosen(conn_id="other").read().quorum == "zk2:2181"
     assert Chosen(json.dumps({**SOURCE, "host": "zk3"})).read().quorum == "zk3:2181"
+
+
+def test_where_there_is_no_airflow_the_variable_of_a_connection_is_named(environment: pytest.MonkeyPatch) -> None:
+    environment.setattr(source, "find_spec", lambda name: None)
+    with pytest.raises(SourceError, match=r"'west' is not defined: AIRFLOW_CONN_WEST is not set, and no Airflow is installed"):
+        Chosen(conn_id="west").read()

@@ -91,6 +91,20 @@ def test_the_same_packages_give_the_same_bytes_and_another_python_is_what_is_sai
         assert b"home = /opt/python/bin\n" in config.read()
 
 
+@pytest.mark.parametrize(
+    ("python", "why"),
+    [
+        ("python3", "not a full path"),
+        ("./bin/python3.11", "not a full path"),
+        ("/opt/bin/python3.99", r"the packages are for Python 3\.\d+\. Walferry has to be installed for 3\.99"),
+    ],
+)
+def test_a_python_that_cannot_be_that_of_the_executors_is_refused(small: None, tmp_path: Path, python: str, why: str) -> None:
+    with pytest.raises(NotPacked, match=why):
+        pack(tmp_path / "env.tar.gz", Path(python))
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_the_library_needs_is_found_with_what_that_needs_but_not_airflow_nor_spark() -> None:
     names = {package.name for package in needed(environment._requirements())}
     assert {"numba", "llvmlite", "kazoo", "hdfs-native", "pyarrow", "pandas", "cffi"} <= names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -39,12 +40,16 @@ _PR_SET_PDEATHSIG = 1
 class WalferrySubmitHook(SparkSubmitHook):
     """Runs spark-submit as the provider's SparkSubmitHook does, with settings of this project.
 
-    :param conf: settings of Spark that override them
+    Settings of Spark in the connection's extra override these.
+
+    :param conf: settings of Spark that override both
+    :param conn_id: the connection, of type `spark`
     """
 
-    def __init__(self, *, conf: dict[str, Any], **kwargs: Any) -> None:
+    def __init__(self, *, conf: dict[str, Any], conn_id: str, **kwargs: Any) -> None:
+        conf = {**_settings_in(self.get_connection(conn_id)), **conf}
         try:
-            super().__init__(conf=conf, **kwargs)
+            super().__init__(conf=conf, conn_id=conn_id, **kwargs)
         except (NameError, RuntimeError) as error:  # a name that the provider does not have without that package
             raise AirflowException(
                 "Airflow's Spark provider needs the package apache-airflow-providers-cncf-kubernetes for a master k8s://…. "
@@ -161,6 +166,12 @@ class WalferrySubmitHook(SparkSubmitHook):
         if shutil.which(binary) is None and beside_python.exists():
             return [str(beside_python)]
         return [binary]
+
+
+def _settings_in(connection: Connection) -> dict[str, str]:
+    """Return the settings of Spark in a connection's extra, in which a number or `true` may be one of JSON."""
+    settings = {name: value for name, value in connection.extra_dejson.items() if name.startswith("spark.")}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in settings.items()}
 
 
 def _standalone_masters(url: str) -> list[tuple[str, int]]:

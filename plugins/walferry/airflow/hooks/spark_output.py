@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from walferry.base.texts import one_line
+from walferry.jobs.environment import NAME, PYTHON
 
 MAX_LINE_CHARS = 1000
 # As Spark's log4j2.properties formats it: 26/11/23 16:00:00 WARN TaskSetManager: …
@@ -38,13 +39,19 @@ _KNOWN = (
         "name a Python of the driver's minor version on each of them, or send them one with spark.archives",
     ),
     (
+        re.compile(rf"Cannot run program \"{re.escape(PYTHON)}"),
+        "The executors have no packed environment, or not the Python that it needs. Let spark.archives end with "
+        f"#{NAME}, and pack again with the path of Python on their machines: walferry pack --python PATH",
+    ),
+    (
         re.compile(r"python[\w.]*: command not found|env: [^:]*python[^:]*: No such file|Cannot run program \"[^\"]*python"),
         "Spark finds no such Python. Let PYSPARK_PYTHON, in Airflow's environment, or spark.pyspark.python name one that is "
         "there: on the executors, and where the task runs if the master is local",
     ),
     (
         re.compile(r"ModuleNotFoundError: No module named"),
-        "The executors' Python lacks a package of requirements.txt. Install these there, or let PYSPARK_PYTHON name another one",
+        "The executors' Python lacks a package that the library needs. Send the packages, which `walferry pack` packs, by "
+        "spark.archives, or let spark.pyspark.python name a Python that has them: those of Walferry's extra `spark`",
     ),
     (
         re.compile(r"Master must either be|Could not parse Master URL"),

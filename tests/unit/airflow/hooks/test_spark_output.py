@@ -49,13 +49,14 @@ def test_a_line_is_logged_at_the_level_that_spark_gives_it() -> None:
         ('Exception in thread "main" java.lang.UnsupportedClassVersionError: …', "Java is too old for Spark."),
         ("pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python …", "another Python than the driver"),
         ('java.io.IOException: Cannot run program "python3.99": error=2', "Spark finds no such Python."),
-        ("ModuleNotFoundError: No module named 'numba'", "lacks a package of requirements.txt"),
+        ("ModuleNotFoundError: No module named 'numba'", "lacks a package that the library needs. Send the packages"),
+        ('Caused by: java.io.IOException: Cannot run program "./environment/bin/python": error=2', "walferry pack --python PATH"),
         ("Error: Master must either be yarn or start with spark, k8s, or local", "Spark knows no such master."),
         ("/x/find-spark-home: line 40: python3.99: command not found", "Spark finds no such Python."),
         ("org.apache.spark.SparkException: All masters are unresponsive!", "Spark's master cannot be reached."),
         ("java.lang.OutOfMemoryError: Java heap space", "Memory has run out."),
     ],
-    ids=range(10),
+    ids=range(11),
 )  # fmt: skip
 def test_what_beginners_meet_is_told_with_what_to_do(said: str, reported: str) -> None:
     text = failure(["…", said, "\tat org.apache.spark.Main.main(Main.scala:1)"])
