@@ -4,8 +4,7 @@
 #   hbase      the same with HBase, to play with: profile `hbase` of docker-compose.yaml
 
 FROM python:3.11.15-slim-bookworm AS base
-ENV PYTHONDONTWRITEBYTECODE=1 \
-    PIP_DISABLE_PIP_VERSION_CHECK=1 \
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1
 
 # What pip installs. This stage's pip installs into an environment that has no pip of its own.

@@ -1,4 +1,5 @@
-"""Jobs on a YARN and an HDFS that demand Kerberos: YARN's delegation tokens are there, and Walferry's own keytab is used."""
+"""Jobs on a YARN and an HDFS that demand Kerberos: YARN's delegation tokens are there, and Walferry's own keytab is used, also
+after an executor was killed."""
 
 from __future__ import annotations
 
@@ -15,11 +16,13 @@ from embedded.kerberos import Kerberos
 from embedded.processes import SMALL_JVM
 from embedded.secured import HBASE
 from embedded.secured_site import EAST, USER
-from embedded.yarn import Yarn
+from embedded.yarn import Yarn, kill
 from tests.cluster.walferry_runs import plan, roll
 from tests.secured.peers import Pair
 from tests.secured.test_spark_cluster import copy_wals
-from tests.yarn.conftest import TEST_SECONDS, WAIT_SECONDS, OnYarn, on_yarn
+from tests.yarn.conftest import MODES, TEST_SECONDS, WAIT_SECONDS, OnYarn, on_yarn
+from walferry.admin.changing import set_values
+from walferry.admin.peers import peer_admin
 from walferry.hbase.files import clients, logins
 from walferry.hbase.files.clients import system_and_path
 from walferry.replication.peers.settings import SinkKind
@@ -30,6 +33,7 @@ __all__ = ["on_yarn"]  # fixtures
 SUBMITTER = f"stranger@{EAST}"  # whose delegation tokens all containers have
 STAGING = "/staging"
 ROWS, WALS = 300, 2
+BYTES_A_SECOND = 5_000  # the backlog has some 15 times as many
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,7 @@ def only_ours(root: str) -> None:
 
 
 @pytest.mark.timeout(TEST_SECONDS)
-@pytest.mark.parametrize("mode", ["cluster"])
+@MODES
 @pytest.mark.parametrize("peer_site", ["privacy-tls"], indirect=True)
 def test_a_keytab_of_ours_is_used_and_not_the_delegation_tokens_that_containers_have(
     pair: Pair, yarn: Yarn, on_yarn: OnYarn, kerberos: Kerberos, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
@@ -79,10 +83,17 @@ def test_a_keytab_of_ours_is_used_and_not_the_delegation_tokens_that_containers_
         "spark.kerberos.principal": SUBMITTER,
         "spark.kerberos.keytab": str(kerberos.keytab(SUBMITTER)),
     }
-    source = replace(here, wal_root=root)
-    on_yarn.run(ShipRun(source=source, peer_id=pair.peer, run_id="run", deadline=WAIT_SECONDS), **conf)
+    with peer_admin(here) as admin:
+        set_values(admin, pair.peer, {"bandwidth": str(BYTES_A_SECOND)})
+    earlier = len(yarn.hdfs.processes[0].log_text())
+    job = ShipRun(source=replace(here, wal_root=root), peer_id=pair.peer, run_id="run", deadline=WAIT_SECONDS)
+    running = on_yarn.start(on_yarn.operator(**conf), job)
+    kill(running.container(master=False))
+    running.finish()
+    logs = on_yarn.yarn.container_logs(running.application).values()
+    assert sum(log.count("Running task") - log.count("Finished task") for log in logs) > 0, "a task was killed"
     assert pair.peer_cluster.scan_all(table, raw=True) == pair.source.scan_all(table, raw=True)
     assert not plan(here, pair.peer).to_ship
-    namenode = yarn.hdfs.processes[0].log_text()
+    namenode = yarn.hdfs.processes[0].log_text()[earlier:]
     assert re.search(r"Auth successful for stranger\S* \(auth:TOKEN\)", namenode), "containers have tokens"
     assert f"Auth successful for {USER}@{EAST} (auth:KERBEROS)" in namenode

@@ -84,3 +84,7 @@ def test_the_image_has_all_that_the_package_asks_for_and_nothing_of_the_tests() 
     pins = set(_pins(REPO / "containers" / "requirements.lock"))
     assert asked | ADDED <= pins
     assert pins & NOT_TO_RUN == set()
+
+
+def test_modules_that_arrive_with_a_job_are_compiled_once_and_not_by_each_of_its_processes() -> None:
+    assert "PYTHONDONTWRITEBYTECODE" not in DOCKERFILE
