@@ -26,7 +26,7 @@ def delimited(message: bytes) -> bytes:
     return varint(len(message)) + message
 
 
-def length_at(data: bytes, position: int) -> tuple[int, int] | None:
+def length_at(data: bytes | memoryview, position: int) -> tuple[int, int] | None:
     """Return the 32-bit length at `position` of `data`, and the position after it; None if it is missing or incomplete."""
     length = 0
     for i, byte in enumerate(data[position : position + _MAX_VARINT32_BYTES]):

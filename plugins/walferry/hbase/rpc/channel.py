@@ -99,6 +99,20 @@ class Channel:
             if data:
                 return data
 
+    def receive_into(self, space: memoryview, deadline: float | None) -> int:
+        """Write the next bytes to `space`, and return how many; 0 at the connection's end. Raises the errors of `receive`.
+
+        Without a layer, the kernel writes there: the bytes are not copied.
+        """
+        if not (self._held or self._layers):
+            self.sock.settimeout(0 if deadline is None else remaining(deadline))
+            return self.sock.recv_into(space)
+        data = self.receive(deadline)
+        count = min(len(data), len(space))
+        space[:count] = data[:count]
+        self._held[:0] = data[count:]
+        return count
+
     @property
     def has_input(self) -> bool:
         """Whether the other end has closed the connection, or has sent bytes that were not read yet."""

@@ -34,6 +34,7 @@ KEY_VALUE_CODEC_WITH_TAGS = "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags
 MAX_REQUEST_BYTES = int(0.95 * 256 * 1024 * 1024)
 # Most answers have bytes to kilobytes. Exceptions contain stack traces, and a list of peers may be long.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+_FIRST_BYTES = 4 * 1024 * 1024  # more than most answers of a scan have
 NO_CALL = 0xFFFFFFFF  # call id -1, as a uint32 on the wire
 INT32 = struct.Struct(">i")
 
@@ -119,44 +120,71 @@ def check_size(method: str, param: Buffer | Sequence[Buffer], cell_block: Sequen
 
 
 class ResponseParser:
-    """Collects a server's bytes until responses are whole. Holds only bytes that have arrived, and no frame over `max_bytes`."""
+    """Collects a server's bytes until a response is whole. The caller writes them to `space`, where they stay: no copy is made.
+
+    Takes no frame over `max_bytes`. However long a frame is said to be, its memory is at most _FIRST_BYTES, or twice the bytes
+    that have arrived.
+    """
 
     def __init__(self, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._buffer = bytearray()
-        self._offset = 0  # the offset of the buffer's first byte in the stream, for messages
+        self._offset = 0  # the offset of the frame's length in the stream, for messages
+        self._begin()
+
+    def _begin(self) -> None:
+        self._total: int | None = None  # the frame's bytes after its length, once the length is known
+        self._buffer, self._filled = bytearray(INT32.size), 0
 
     @property
     def missing(self) -> int:
         """The number of bytes still missing from the unfinished response, or from its length."""
-        if len(self._buffer) < INT32.size:
-            return INT32.size - len(self._buffer)
-        (total,) = INT32.unpack_from(self._buffer)
-        return INT32.size + int(total) - len(self._buffer)
+        return (INT32.size if self._total is None else self._total) - self._filled
+
+    @property
+    def space(self) -> memoryview:
+        """Where the next bytes belong, some or all of the missing ones."""
+        if self._filled == len(self._buffer):
+            grown = bytearray(min(self._filled + self.missing, 2 * self._filled))
+            grown[: self._filled] = self._buffer
+            self._buffer = grown
+        return memoryview(self._buffer)[self._filled :]
+
+    def took(self, count: int) -> Result | Failure | None:
+        """Return the response that `count` more bytes in `space` complete; None if more are missing.
+
+        Raises CodecError, after which the connection is unusable.
+        """
+        self._filled += count
+        if self.missing:
+            return None
+        if self._total is None:
+            (total,) = INT32.unpack(self._buffer)
+            if not 0 < total <= self._max_bytes:
+                raise CodecError(f"a response of {total} bytes at byte {self._offset}, where 1 to {self._max_bytes} are allowed")
+            self._total, self._buffer, self._filled = total, bytearray(min(total, _FIRST_BYTES)), 0
+            return None
+        response = _parse_frame(memoryview(self._buffer).toreadonly(), self._offset + INT32.size)
+        self._offset += INT32.size + self._total
+        self._begin()
+        return response
 
     def feed(self, data: Buffer) -> list[Result | Failure]:
         """Return the responses that `data` completes, in order. Raises CodecError, after which the connection is unusable."""
-        self._buffer += data
-        responses: list[Result | Failure] = []
-        while len(self._buffer) >= INT32.size:
-            (total,) = INT32.unpack_from(self._buffer)
-            if not 0 < total <= self._max_bytes:
-                raise CodecError(f"a response of {total} bytes at byte {self._offset}, where 1 to {self._max_bytes} are allowed")
-            end = INT32.size + total
-            if len(self._buffer) < end:
-                break
-            frame = bytes(memoryview(self._buffer)[INT32.size : end])
-            responses.append(_parse_frame(frame, self._offset + INT32.size))
-            del self._buffer[:end]
-            self._offset += end
+        left, responses = memoryview(data), list[Result | Failure]()
+        while left:
+            space = self.space[: len(left)]
+            space[:] = left[: len(space)]
+            if (response := self.took(len(space))) is not None:
+                responses.append(response)
+            left = left[len(space) :]
         return responses
 
 
-def _parse_frame(frame: bytes, offset: int) -> Result | Failure:
+def _parse_frame(frame: memoryview, offset: int) -> Result | Failure:
     """Parse one response without its leading int32. `offset` is its place in the stream."""
     start, end = delimited_range(frame, 0, "response header", offset)
     try:
-        header = parse_message(pb.ResponseHeader, frame[start:end])
+        header = parse_message(pb.ResponseHeader, bytes(frame[start:end]))
     except DecodeError as error:
         raise CodecError(f"response header at byte {offset + start}: {error}") from error
     if header.HasField("exception"):
@@ -165,10 +193,10 @@ def _parse_frame(frame: bytes, offset: int) -> Result | Failure:
     left, cells = len(frame) - end, header.cell_block_meta.length
     if left != cells:
         raise CodecError(f"{left} bytes follow the result at byte {offset + end}, but the header announces {cells} of cells")
-    return Result(header.call_id, frame[start:end], memoryview(frame)[end:])
+    return Result(header.call_id, bytes(frame[start:end]), frame[end:])
 
 
-def delimited_range(frame: bytes, position: int, what: str, offset: int) -> tuple[int, int]:
+def delimited_range(frame: bytes | memoryview, position: int, what: str, offset: int) -> tuple[int, int]:
     """Return the start and end, within the frame, of the message whose length is at `position`. Raises CodecError.
 
     `what` names the message for the error, and `offset` is the frame's place in the stream.

@@ -342,17 +342,18 @@ class Connection(Closing):
     def _receive(self, channel: Channel, deadline: float | None) -> Result:
         """Return the result of the call under way; without a deadline, do not wait for it. Raises the server's RemoteError."""
         while True:
-            data = channel.receive(deadline)
-            if not data:
+            count = channel.receive_into(self._parser.space, deadline)
+            if not count:
                 raise ConnectionFailed(self.server, "the server closed the connection without an answer")
-            for response in self._parser.feed(data):
-                if response.call_id not in (self._call_id, codec.NO_CALL):
-                    raise codec.CodecError(f"an answer to call {response.call_id}, while only {self._call_id} is under way")
-                if isinstance(response, Failure):
-                    if response.call_id == codec.NO_CALL:
-                        self.close()
-                    raise remote_error(self.server, response.exception)
-                return response
+            if (response := self._parser.took(count)) is None:
+                continue
+            if response.call_id not in (self._call_id, codec.NO_CALL):
+                raise codec.CodecError(f"an answer to call {response.call_id}, while only {self._call_id} is under way")
+            if isinstance(response, Failure):
+                if response.call_id == codec.NO_CALL:
+                    self.close()
+                raise remote_error(self.server, response.exception)
+            return response
 
 
 def first_to_answer(connections: Sequence[Connection]) -> int:

@@ -59,6 +59,19 @@ def test_layers_are_put_on_top_of_one_another(ends):
     assert channel.receive(soon()) == b"xyz"
 
 
+@pytest.mark.parametrize("layers", [[], [Shifted(0)]])
+def test_bytes_are_received_into_the_space_that_there_is_for_them(ends, layers):
+    channel, other = ends
+    for layer in layers:
+        channel.add(layer)
+    other.sendall(b"abcdefg")
+    space = memoryview(bytearray(4))
+    assert [channel.receive_into(space, soon()), bytes(space)] == [4, b"abcd"]
+    assert [channel.receive_into(space, soon()), bytes(space[:3])] == [3, b"efg"]
+    other.close()
+    assert channel.receive_into(space, soon()) == 0
+
+
 def test_bytes_that_came_before_a_layer_was_put_on_end_the_connection(ends):
     """Whoever sits between could send a forged answer behind the last word of a handshake."""
     channel, other = ends

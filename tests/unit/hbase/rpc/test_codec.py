@@ -87,6 +87,33 @@ def test_responses_are_found_however_the_bytes_are_cut(responses, data):
     assert found == [Result(call_id, message, memoryview(cells)) for call_id, message, cells in responses]
 
 
+def test_an_answers_cells_stay_where_they_were_received():
+    stream, parser, spaces, answers = response(1, b"m", bytes(1000)), ResponseParser(), [], []
+    while stream:
+        spaces.append(parser.space)
+        count = len(spaces[-1])
+        spaces[-1][:] = stream[:count]
+        stream = stream[count:]
+        answers.append(parser.took(count))
+    found = answers.pop()
+    assert answers == [None] * len(answers)
+    assert found.cells == bytes(1000)
+    spaces[-1][-1] = 7
+    assert found.cells[-1] == 7
+    assert found.cells.readonly
+
+
+def test_a_response_takes_little_memory_before_it_has_come():
+    parser = ResponseParser()
+    parser.feed(struct.pack(">i", codec.MAX_RESPONSE_BYTES))
+    arrived = 0
+    while parser.missing > len(parser.space):
+        arrived += len(parser.space)
+        parser.took(len(parser.space))
+        assert arrived + len(parser.space) <= max(4 << 20, 2 * arrived)
+    assert arrived + parser.missing == codec.MAX_RESPONSE_BYTES
+
+
 def test_an_exception_comes_back_with_its_call():
     (found,) = ResponseParser().feed(failure(7, "java.io.IOException"))
     assert isinstance(found, Failure)
