@@ -11,4 +11,5 @@ endings                                the last log line of a failed task, and w
 run_notes, stats                       a run's note; metrics
 timetables                             intervals for backfills, registered by plugins/walferry_plugin.py
 literal                                tasks whose arguments are never templates
+preload                                imports what tasks need, for the processes that fork them
 """
