@@ -125,9 +125,13 @@ class _Cache(FunctionCache):
     _unreadable = False
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Take code that cannot be read for code that is not there."""
+        """Take code that cannot be read for code that is not there.
+
+        numba itself sets up its compiler first, which costs a process about as much as to import numba. Only code that has to be
+        compiled needs that, and the compiler sets itself up then.
+        """
         try:
-            return super().load_overload(signature, target_context)
+            return self._load_overload(signature, target_context)
         except Exception as error:  # unpickling may raise anything
             log.warning("compiled code in %s cannot be used, so it is compiled again: %r", self.cache_path, error)
             self._unreadable = True

@@ -110,6 +110,13 @@ def test_compiled_code_travels_with_the_library_and_fits_its_sources_and_process
 
 
 @pytest.mark.slow
+def test_only_a_process_that_compiles_sets_up_the_compiler(tmp_path: Path) -> None:
+    library, program = Library(tmp_path), f"{PROGRAM}import sys\nprint('numba.core.typing.cffi_utils' in sys.modules)\n"
+    assert library.run(program).split() == ["1", "compiled", "True"]
+    assert library.run(program).split() == ["1", "found", "False"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
 def test_compiled_code_that_cannot_be_read_is_made_again(tmp_path: Path, kind: str) -> None:
     library = Library(tmp_path)
