@@ -110,6 +110,7 @@ bench: java kernels
 	$(PYTHON) -m bench.far
 	$(PYTHON) -m bench.protections
 	$(PYTHON) -m bench.start
+	$(PYTHON) -m bench.idle
 	$(PYTHON) -m bench.recovered_queue
 	$(PYTHON) -m bench.initial_snapshot
 	$(PYTHON) -m bench.plan

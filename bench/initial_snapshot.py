@@ -2,9 +2,17 @@
 
     PYTHONPATH=plugins python -m bench.initial_snapshot         WALFERRY_BENCH_ROWS (1000000), WALFERRY_BENCH_ROUNDS (3)
 
-The table lies in several files. ExportSnapshot and CopyTable run in a JVM that is up already. The time of ExportSnapshot includes
-the snapshot and the clone. CopyTable's target is made before. Walferry's time is that of the whole Spark job from its start on,
-which makes the table at the peer cluster too.
+The table lies in several files. The ways:
+
+    ExportSnapshot   in a JVM that is up already, with the snapshot before and the clone after it
+    CopyTable        in the same JVM, into a table that was made before
+    Connect          a task of Airflow (bench.task) from its start to its end, through a Spark Connect server that is up. It makes
+                     the table at the peer cluster, too
+    spark-submit     the same through spark-submit
+
+ seconds    from start to end
+ job        CPU-seconds of everything that runs for this: the JVM; Walferry's task with its children, and the Spark Connect server
+ peer       CPU-seconds of the peer cluster's RegionServers meanwhile
 """
 
 from __future__ import annotations
@@ -13,54 +21,91 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from bench.clusters import COLUMNS, MANAGED_PEER, REGIONS, TABLE, VALUE_BYTES, Bench, bench, region_servers_cpu
+from bench.processes import TreeUsage
+from bench.task import Place, operate
 from embedded.client import GLOBAL, even_splits
-from embedded.spark import submit_copy
 
 ROWS = int(os.environ.get("WALFERRY_BENCH_ROWS", "1000000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))
 FILES_A_REGION = 4
-CORES = 4
+OPERATOR = "walferry.airflow.tasks.initial_snapshot:CopyTablesOperator"
+EXPORT, COPY_TABLE, CONNECT, SUBMITTED = "ExportSnapshot", "CopyTable", "Connect", "spark-submit"
+NAME = 24  # characters of a way's name
+HEADER = f"{'':{NAME}}{'seconds':>9}{'job CPU':>9}{'peer CPU':>9}"
 
 
-def by_export_snapshot(on: Bench, round_: int) -> None:
-    """A snapshot, ExportSnapshot, and a clone at the peer cluster."""
-    on.client.export_snapshot(TABLE, on.peer_cluster, f"bench-{round_}")
+@dataclass(frozen=True)
+class Copy:
+    """One copy. CPU in seconds."""
+
+    by: str
+    seconds: float
+    job_cpu: float
+    peer_cpu: float
+
+    def line(self) -> str:
+        return f"{self.by:{NAME}}{self.seconds:9.1f}{self.job_cpu:9.1f}{self.peer_cpu:9.1f}"
 
 
-def by_copy_table(on: Bench, round_: int) -> None:
+def by_export_snapshot(on: Bench) -> tuple[float, float]:
+    """A snapshot, ExportSnapshot, and a clone at the peer cluster. Returns seconds and the JVM's CPU-seconds."""
+    return _in_jvm(on, lambda: on.client.export_snapshot(TABLE, on.peer_cluster, f"bench-{on.next_run()}"))
+
+
+def by_copy_table(on: Bench) -> tuple[float, float]:
     """CopyTable into an empty table."""
-    on.client.copy_table(TABLE, on.peer_hbase.address.cluster_key)
+    return _in_jvm(on, lambda: on.client.copy_table(TABLE, on.peer_hbase.address.cluster_key))
 
 
-def by_walferry(on: Bench, round_: int) -> None:
-    """The Spark job."""
-    with on.log.open("ab") as log:
-        code = submit_copy(on.source, MANAGED_PEER, f"bench-{round_}", out=log, cores=CORES, tables=(TABLE,)).wait()
-    if code:
-        raise RuntimeError(f"the Spark job ended with code {code}:\n{on.log.read_text()[-4000:]}")
+def by_connect(on: Bench) -> tuple[float, float]:
+    """Walferry's task through the Spark Connect server."""
+    return _by_task(on, Place(on.connect()))
 
 
-WAYS: dict[str, Callable[[Bench, int], None]] = {
-    "ExportSnapshot": by_export_snapshot, "CopyTable": by_copy_table, "Walferry": by_walferry
+def by_spark_submit(on: Bench) -> tuple[float, float]:
+    """Walferry's task through spark-submit."""
+    return _by_task(on, Place(slots=len(os.sched_getaffinity(0))))
+
+
+def _in_jvm(on: Bench, copy: Callable[[], None]) -> tuple[float, float]:
+    usage, began = TreeUsage(on.client.pid), time.monotonic()
+    copy()
+    return time.monotonic() - began, usage.stop().cpu_seconds
+
+
+def _by_task(on: Bench, place: Place) -> tuple[float, float]:
+    params = {"peer": MANAGED_PEER, "tables": [TABLE], "allow_not_empty": False}
+    ran = operate("initial_snapshot", OPERATOR, {}, params, on.source, f"bench-{on.next_run()}", place, on.log)
+    return ran.seconds, ran.cpu_seconds
+
+
+WAYS: dict[str, Callable[[Bench], tuple[float, float]]] = {
+    EXPORT: by_export_snapshot, COPY_TABLE: by_copy_table, CONNECT: by_connect, SUBMITTED: by_spark_submit
 }  # fmt: skip
 
 
-def measured(on: Bench, way: str, round_: int) -> float:
-    """Copy in one way into a peer cluster without the table. Prints and returns the seconds."""
+def measured(on: Bench, way: str) -> Copy:
+    """Copy in one way into a peer cluster without the table, and print what it took."""
     on.peer_cluster.drop_table(TABLE)
-    if way == "CopyTable":
+    if way == COPY_TABLE:
         on.peer_cluster.create_table(TABLE, {"f": GLOBAL}, even_splits(REGIONS))
-    cpu, began = region_servers_cpu(on.peer_hbase), time.monotonic()
-    WAYS[way](on, round_)
-    seconds = time.monotonic() - began
-    cpu = region_servers_cpu(on.peer_hbase) - cpu
+    before = region_servers_cpu(on.peer_hbase)
+    seconds, job_cpu = WAYS[way](on)
+    copy = Copy(way, seconds, job_cpu, region_servers_cpu(on.peer_hbase) - before)
     compared = on.client.compare(TABLE, on.peer_cluster)
     if not compared.same:
         raise RuntimeError(f"{way}: {compared.different} cells differ: {compared.examples}")
-    print(f"{way:15} {seconds:8.1f} s   {cpu:8.1f} CPU-seconds of the peer cluster's RegionServers", flush=True)
-    return seconds
+    print(copy.line(), flush=True)
+    return copy
+
+
+def in_turn(on: Bench, round_: int) -> list[Copy]:
+    """Copy in each way. Each round begins with another one."""
+    first = round_ % len(WAYS)
+    return [measured(on, way) for way in [*WAYS][first:] + [*WAYS][:first]]
 
 
 def main() -> None:
@@ -70,14 +115,22 @@ def main() -> None:
             rows = ROWS // FILES_A_REGION
             on.client.put_many(TABLE, rows, COLUMNS, first=part * rows, value_bytes=VALUE_BYTES)
             on.client.flush(TABLE)
-        print(f"{ROUNDS} rounds of {ROWS:,} rows, {len(COLUMNS)} cells of {VALUE_BYTES} bytes each, in {REGIONS} regions")
-        seconds: dict[str, list[float]] = {way: [] for way in WAYS}
-        for round_ in range(ROUNDS):
-            order = list(WAYS)[round_ % len(WAYS) :] + list(WAYS)[: round_ % len(WAYS)]
-            for way in order:
-                seconds[way].append(measured(on, way, round_))
-        for way, all_ in seconds.items():
-            print(f"{way}: {statistics.median(all_):.1f} s (median)")
+        print(
+            f"{ROUNDS} rounds of {ROWS:,} rows, {len(COLUMNS)} cells of {VALUE_BYTES} bytes each, in {REGIONS} regions, ", end=""
+        )
+        print(f"after one to warm up\n{HEADER}", flush=True)
+        in_turn(on, 0)
+        print("-" * len(HEADER))
+        done = [copy for round_ in range(ROUNDS) for copy in in_turn(on, round_)]
+        print("-" * len(HEADER))
+        by = {way: [copy for copy in done if copy.by == way] for way in WAYS}
+        for way, copies in by.items():
+            medians = [statistics.median(of) for of in zip(*((c.seconds, c.job_cpu, c.peer_cpu) for c in copies), strict=True)]
+            print(f"{way:{NAME}}{''.join(f'{median:9.1f}' for median in medians)}  (medians)")
+        for way in (CONNECT, SUBMITTED):
+            ratios = [theirs.seconds / ours.seconds for theirs, ours in zip(by[EXPORT], by[way], strict=True)]
+            each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+            print(f"{way} beside {EXPORT}: {statistics.median(ratios):.2f} times as fast ({each})")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ One pair of clusters runs all of it, one after the other:
 
  drains          a backlog of 284 MB in 4 regions, by HBase's replication, `direct` and `hfiles` through Spark Connect, and
                  WALPlayer with HFiles, in turns: see bench.drains
- verification    of the 1 M equal rows that the last drain has left, beside VerifyReplication: see bench.verification
+ verification    of the 1 M equal rows that the last drain has left, by VerifyReplication and through Spark Connect, in turns: see
+                 bench.verification
  small batches   of 5 MB, through spark-submit and Spark Connect, in turns: see bench.start
 
 No test looks at these figures: times of a machine on which other things run tell nothing.
@@ -25,15 +26,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import start, verification
-from bench.clusters import ROW_BYTES, TABLE, Bench, Setup, bench
+from bench.clusters import ROW_BYTES, Bench, Setup, bench
 from bench.drains import HEADER, RULE, Drain, by_way, in_turn, times_as_fast, warm_up
 from bench.figures import Figure, Machine, Outcome, report
 from bench.replication import chosen, write_backlog
+from bench.verification import Comparison
 from bench.ways import HBASE
 
 STORED = Path(__file__).with_name("figures.json")
 WAL_PLAYER = "WALPlayer, HFiles"
 OURS = ("direct", "hfiles")
+VERIFICATIONS = (verification.HBASE, verification.CONNECT)
 START_MEGABYTES = 5
 A_GB = "CPU-seconds a GB"
 
@@ -61,15 +64,13 @@ def measure(plan: Plan) -> tuple[Figure, ...]:
     return (*of_drains(drains), *of_verifications(verified), *of_batches(batches))
 
 
-def _verifications(on: Bench, plan: Plan) -> list[verification.Timed]:
-    print(f"verification of {plan.rows:,} equal rows, the first one to warm up", flush=True)
-    done = []
-    for _ in range(1 + plan.verifications):
-        done.append(verification.in_turn(on.client, on.source, OURS[0], TABLE, on.log))
-        print(f"  {done[-1]}", flush=True)
-        if done[-1].counters["GOODROWS"] != plan.rows:
-            raise RuntimeError(f"the tables should be equal: {done[-1].counters}")
-    return done[1:]
+def _verifications(on: Bench, plan: Plan) -> list[Comparison]:
+    print(f"verification of {plan.rows:,} equal rows, the first round to warm up\n{verification.HEADER}", flush=True)
+    sides = verification.sides_of(on, OURS[0])
+    rounds = [verification.in_turn(sides, i, VERIFICATIONS) for i in range(1 + plan.verifications)]
+    if rounds[0][0].counters["GOODROWS"] != plan.rows:
+        raise RuntimeError(f"the tables should be equal: {rounds[0][0].counters}")
+    return [comparison for each in rounds[1:] for comparison in each]
 
 
 def _batches(on: Bench, plan: Plan) -> list[start.Batch]:
@@ -96,13 +97,21 @@ def of_drains(drains: Sequence[Drain]) -> list[Figure]:
     ]
 
 
-def of_verifications(done: Sequence[verification.Timed]) -> list[Figure]:
+def of_verifications(done: Sequence[Comparison]) -> list[Figure]:
     """The figures of verifications beside VerifyReplication."""
+    by = {way: verification.of_way(done, way) for way in VERIFICATIONS}
+
+    def cpu(name: str, way: str, of: Callable[[Comparison], float]) -> Figure:
+        return _figure(name, "CPU-seconds", [of(each) for each in by[way]], ours=way != verification.HBASE)
+
     return [
-        _ratio("verification beside VerifyReplication, start to end", [each.ratio for each in done]),
-        _ratio("verification beside VerifyReplication, once started", [each.started_ratio for each in done]),
-        _seconds("verification: start to end", [each.walferry for each in done]),
-        _seconds("VerifyReplication: start to end", [each.hbase for each in done], ours=False),
+        _ratio("verification beside VerifyReplication", verification.times_as_fast(done, *VERIFICATIONS)),
+        cpu("verification: whole job", verification.CONNECT, lambda each: each.job_cpu),
+        cpu("VerifyReplication: whole job", verification.HBASE, lambda each: each.job_cpu),
+        cpu("verification: RegionServers of both clusters", verification.CONNECT, lambda each: each.servers_cpu),
+        cpu("VerifyReplication: RegionServers of both clusters", verification.HBASE, lambda each: each.servers_cpu),
+        _seconds("verification: start to end", [each.seconds for each in by[verification.CONNECT]]),
+        _seconds("VerifyReplication: start to end", [each.seconds for each in by[verification.HBASE]], ours=False),
     ]
 
 

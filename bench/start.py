@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 
 from bench.clusters import MANAGED_PEER, ROW_BYTES, TABLE, Bench, bench
-from bench.task import Shipping, run_task
+from bench.task import Place, Shipping, ship
 
 MEGABYTES = float(os.environ.get("WALFERRY_BENCH_START_MB", "5"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_START_ROUNDS", "5"))
@@ -47,8 +47,8 @@ def one_round(on: Bench, rows: int, round_: int, peer: str = MANAGED_PEER) -> li
         on.write(rows)
         on.roll()
         time.sleep(PAUSE_SECONDS)
-        server = on.connect() if by == "Connect" else None
-        ran = run_task(Shipping(on.source, peer, f"bench-{by}-{round_}", SINK, server=server), on.log)
+        place = Place(on.connect() if by == "Connect" else None)
+        ran = ship(Shipping(on.source, peer, f"bench-{by}-{round_}", SINK, place=place), on.log)
         done.append(Batch(by, ran.seconds, ran.shipping, ran.used.cpu_seconds, ran.server.cpu_seconds))
         print(done[-1].line(), flush=True)
     return done

@@ -1,20 +1,20 @@
-"""Airflow's task that ships, as Airflow runs it: in a process that is forked from one that has imported Airflow.
+"""Airflow's tasks that run a job, from their start to their end.
 
-It reads the DAG's file, looks for the peer cluster, ships, and ends. The job goes through a Spark Connect server, or
-spark-submit.
+A task is a process that bench.executor forks. It reads the DAG's file, has the job run through a Spark Connect server or
+spark-submit, and ends.
 """
 
 from __future__ import annotations
 
+import functools
 import json
-import os
+import subprocess
 import sys
 import time
-import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from bench.processes import TreeUsage, Usage
 from embedded.spark_connect import ConnectServer
@@ -23,75 +23,107 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import batch, recovery
 from walferry.runs.values import Planned
 
-DAGS = Path(__file__).resolve().parents[1] / "dags"
+EXECUTOR = Path(__file__).with_name("executor.py")
 DEADLINE_SECONDS = 1800
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a task runs its job. `server`: through which, None: by spark-submit. `cores`: which its processes get, None: all.
+    `slots`: how many Spark tasks spark-submit runs at once. `preload`: what the executor has imported besides Airflow."""
+
+    server: ConnectServer | None = None
+    cores: Sequence[int] | None = None
+    slots: int = 2
+    preload: str = ""
+
+
+@dataclass(frozen=True)
 class Shipping:
-    """What a task is to do. `server`: through which it ships, None: through spark-submit. `cores`: which its processes get, None:
-    all. `slots`: how many Spark tasks spark-submit runs at once."""
+    """What a task that ships is to do."""
 
     source: SourceCluster
     peer: str
     run_id: str
     sink: str
     groups: Sequence[str] = ()
-    server: ConnectServer | None = None
-    cores: Sequence[int] | None = None
-    slots: int = 2
+    place: Place = Place()
 
 
 @dataclass(frozen=True)
 class TaskRun:
-    """How a task went. Times are in seconds."""
+    """How a task went."""
 
     seconds: float  # from its start to its end
-    shipping: float  # of these, while the WAL groups were being shipped
-    own_cpu: float  # of the processes that ship, meanwhile; 0 if that is not known
     used: Usage  # by the task and its children
     server: Usage  # by the Spark Connect server with its Python processes
+    process_cpu: float  # CPU-seconds of the task's process and of the children that it has waited for
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of everything that ran for the task."""
+        return self.used.cpu_seconds + self.server.cpu_seconds
 
 
-class TaskInstance:
-    """As much of Airflow's task instance as the operator asks for."""
+@dataclass(frozen=True)
+class Shipped(TaskRun):
+    """How a task that ships went."""
 
-    dag_id, try_number, map_index = "bench", 1, -1
-
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        """What a report would say: a batch that went another way than it should have must not count."""
-        raise RuntimeError(f"{key}: {value}")
+    shipping: float  # seconds while the WAL groups were being shipped
+    own_cpu: float  # of the processes that ship, meanwhile; 0 if that is not known
 
 
-def import_airflow() -> None:
-    """Import what Airflow's executor has imported before it forks."""
-    import airflow.sdk.execution_time.task_runner  # noqa: F401
-
-
-def run_task(shipping: Shipping, log: Path) -> TaskRun:
-    """Fork the task and wait for its end; its output goes to `log`. Raises RuntimeError if it fails."""
-    import_airflow()
+def ship(shipping: Shipping, log: Path) -> Shipped:
+    """Run a task that ships; its output goes to `log`. Raises RuntimeError if it fails."""
     peer, run_id = shipping.peer, shipping.run_id
-    planned = _plan(shipping).to_xcom()
-    at_server = TreeUsage(shipping.server.pid) if shipping.server else None
-    began = time.monotonic()
-    if (pid := os.fork()) == 0:
-        _be_the_task(shipping, planned, log)
-    usage = TreeUsage(pid)
-    _, status = os.waitpid(pid, 0)
-    seconds, used = time.monotonic() - began, usage.stop()
-    if status:
-        raise RuntimeError(f"the task of peer {peer} failed:\n{log.read_text(errors='replace')[-6000:]}")
+    fields = {"peer": peer, "plan": _plan(shipping).to_xcom(), "recovery": bool(shipping.groups)}
+    params = {"deadline": DEADLINE_SECONDS, "broken_wals": "stop", "sink": shipping.sink, "hfiles_from": None}
+    operator = "walferry.airflow.operators.ship_wals:ShipWalsOperator"
+    ran = operate("replicate_peer", operator, fields, params, shipping.source, run_id, shipping.place, log)
     groups = batch.summaries(shipping.source, peer, run_id)
     if others := {g.sink for g in groups if g.shippedCells} - {shipping.sink}:
         raise RuntimeError(f"the edits were sent otherwise: {others}; {[g.notLoaded or g.directRefused for g in groups]}")
-    return TaskRun(
-        seconds, max(g.seconds for g in groups), sum(g.cpuSeconds for g in groups), used,
-        at_server.stop() if at_server else Usage(0.0, 0, 0),
-    )  # fmt: skip
+    seconds, own_cpu = max(g.seconds for g in groups), sum(g.cpuSeconds for g in groups)
+    return Shipped(ran.seconds, ran.used, ran.server, ran.process_cpu, seconds, own_cpu)
+
+
+def operate(
+    dag: str, operator: str, fields: Mapping[str, Any], params: Mapping[str, Any], source: SourceCluster, run_id: str,
+    place: Place, log: Path,
+) -> TaskRun:  # fmt: skip
+    """Run a task of an operator, which is named `module:class`. Raises RuntimeError if it fails."""
+    arguments = {"operator": operator, "fields": fields, "params": params, "run_id": run_id}
+    return run_task(dag, "bench.executor:operate", arguments, source, place, log)
+
+
+def run_task(dag: str, function: str, arguments: Mapping[str, Any], source: SourceCluster, place: Place, log: Path) -> TaskRun:
+    """Have a task of the DAG call a function, which is named `module:function`. Raises RuntimeError if it fails."""
+    task = {
+        "dag": dag, "function": function, "arguments": arguments, "environment": _connections(source, place),
+        "cores": None if place.cores is None else list(place.cores), "log": str(log),
+    }  # fmt: skip
+    orders, answers = _executor(place.preload)
+    at_server = TreeUsage(place.server.pid) if place.server else None
+    began = time.monotonic()
+    print(json.dumps(task), file=orders, flush=True)
+    usage = TreeUsage(int(answers.readline()))
+    answers.readline()
+    seconds, used = time.monotonic() - began, usage.stop()
+    print(file=orders, flush=True)
+    code, cpu = answers.readline().split()
+    if code != "0":
+        raise RuntimeError(f"a task of {dag} failed:\n{log.read_text(errors='replace')[-6000:]}")
+    return TaskRun(seconds, used, at_server.stop() if at_server else Usage(0.0, 0, 0), float(cpu))
+
+
+@functools.cache
+def _executor(preload: str) -> tuple[IO[str], IO[str]]:
+    """Start an executor, which ends with this process. Returns where it reads tasks, and where it tells of them."""
+    command = [sys.executable, str(EXECUTOR), *filter(None, [preload])]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return process.stdin, process.stdout
 
 
 def _plan(shipping: Shipping) -> Planned:
@@ -107,47 +139,12 @@ def _plan(shipping: Shipping) -> Planned:
     return job
 
 
-def _be_the_task(shipping: Shipping, planned: dict[str, Any], log: Path) -> None:
-    """What the forked process does. It does not return."""
-    out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
-    try:
-        _ship(shipping, planned)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    os._exit(code)
-
-
-def _ship(shipping: Shipping, planned: dict[str, Any]) -> None:
-    """What the process of Airflow's task `ship` does."""
-    os.environ.update(_connections(shipping))
-    if shipping.cores is not None:
-        os.sched_setaffinity(0, shipping.cores)
-    sys.path.insert(0, str(DAGS))
-    import replicate_peer  # type: ignore[import-not-found]  # noqa: F401
-
-    from walferry.airflow.operators.ship_wals import ShipWalsOperator
-
-    params = {
-        "deadline": DEADLINE_SECONDS, "broken_wals": "stop", "sink": shipping.sink, "hfiles_from": None,
-        "source_conn_id": "hbase_source",
-    }  # fmt: skip
-    context: Any = {"params": params, "ti": TaskInstance(shipping.run_id)}
-    operator = ShipWalsOperator(task_id="ship", peer=shipping.peer, plan=planned, recovery=bool(shipping.groups))
-    operator.pre_execute(context)
-    operator.execute(context)
-
-
-def _connections(shipping: Shipping) -> dict[str, str]:
+def _connections(source: SourceCluster, place: Place) -> dict[str, str]:
     """Airflow's connections, as environment variables."""
-    source = shipping.source
     extra = {"wal_root": source.wal_root, "znode_parent": source.znode_parent}
-    spark = {"conn_type": "spark", "host": f"local[{shipping.slots}]"}
+    spark = {"conn_type": "spark", "host": f"local[{place.slots}]"}
     return {
         "AIRFLOW_CONN_HBASE_SOURCE": json.dumps({"conn_type": "generic", "host": source.quorum, "extra": extra}),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
-        **({"AIRFLOW_CONN_SPARK_CONNECT": shipping.server.connection} if shipping.server else {}),
+        **({"AIRFLOW_CONN_SPARK_CONNECT": place.server.connection} if place.server else {}),
     }

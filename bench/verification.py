@@ -1,30 +1,36 @@
-"""Equal tables, and then tables with differences, compared by HBase's VerifyReplication and by Walferry in turn.
+"""Equal tables, and then tables with differences, compared by HBase's VerifyReplication and by Walferry in turns.
 
     PYTHONPATH=plugins python -m bench.verification      WALFERRY_BENCH_ROWS (1000000), WALFERRY_BENCH_ROUNDS (3)
 
-HBase's job runs under MapReduce's local runner, with a map a core at a time and 2000 rows a call. It is timed twice:
+HBase's job runs under MapReduce's local runner, with a map a core at a time and 2000 rows a call. The ways:
 
-    own JVM     from the start of the JVM that `hbase org.apache…VerifyReplication` starts, to its end
-    warm        in a JVM that has run the job before, from when it is asked for until its counters are there
+    VerifyReplication        from the start of the JVM that `hbase org.apache…VerifyReplication` starts, to its end
+    VerifyReplication, warm  in a JVM that has run the job before, from when it is asked for until its counters are there
+    Connect                  a task of Airflow (bench.task) from its start to its end, through a Spark Connect server that is up
+    spark-submit             the same through spark-submit
 
-Walferry's job is timed from the start of spark-submit to its end, and from when Spark has started until the outcome is there. So
-there are two ratios: from process start to end, and without start-up. The latter still has the start of Spark's workers in it.
+ seconds    from start to end
+ job        CPU-seconds of everything that runs for this: the JVM; Walferry's task with its children, and the Spark Connect server
+ servers    CPU-seconds of the RegionServers of both clusters meanwhile
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import statistics
 import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.clusters import MANAGED_PEER, TABLE, TIMEOUT_SECONDS, Bench, bench
+from bench.clusters import MANAGED_PEER, TABLE, TIMEOUT_SECONDS, Bench, bench, region_servers_cpu
+from bench.executor import TaskInstance
+from bench.processes import TreeUsage
 from bench.replication import write_backlog
+from bench.task import Place, TaskRun, operate
 from embedded.client import JavaClient
-from embedded.spark import submit, submit_job
+from embedded.spark import submit
+from embedded.spark_connect import ConnectServer
 from embedded.verify_replication import counters_of, start_verify_replication
 from embedded.wire import delete_row, put
 from walferry.base.zk.client import connected
@@ -32,65 +38,135 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.source.cluster import SourceCluster
-from walferry.verification.verify_run import VerifyRun
+from walferry.replication.source.session import open_session
+from walferry.runs.values import run_of
+from walferry.verification.outcome import DifferenceKind
+from walferry.verification.results import read_result
 
 ROWS = int(os.environ.get("WALFERRY_BENCH_ROWS", "1000000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))
-KINDS = ("ONLY_IN_SOURCE_TABLE_ROWS", "ONLY_IN_PEER_TABLE_ROWS", "CONTENT_DIFFERENT_ROWS")
+HBASE, WARM_HBASE, CONNECT, SUBMITTED = "VerifyReplication", "VerifyReplication, warm", "Connect", "spark-submit"
+RATIOS = ((HBASE, CONNECT), (HBASE, SUBMITTED), (WARM_HBASE, CONNECT))
+OPERATOR = "walferry.airflow.tasks.verification:VerifyPeerOperator"
+COUNTERS = ("GOODROWS", "BADROWS", *DifferenceKind)
+NAME = 24  # characters of a way's name
+HEADER = f"{'':{NAME}}{'seconds':>9}{'job CPU':>9}{'servers':>9}"
 
 
 @dataclass(frozen=True)
-class Timed:
-    """The counters of both, which are equal, and their seconds."""
+class Sides:
+    """A table on both sides, the client of the source's side, and where Walferry's jobs run. `servers_cpu` returns the
+    CPU-seconds of both sides' RegionServers so far."""
 
+    client: JavaClient
+    source: SourceCluster
+    peer: str
+    table: str
+    folder: Path
+    server: ConnectServer
+    servers_cpu: Callable[[], float]
+
+    @property
+    def log(self) -> Path:
+        """The output of Walferry's tasks."""
+        return self.folder / "verify.log"
+
+
+@dataclass(frozen=True)
+class Took:
+    """What a job took, and what it has counted."""
+
+    seconds: float
+    cpu: float
     counters: dict[str, int]
-    hbase: float  # in a JVM of its own
-    warm_hbase: float
-    walferry: float
-    comparing: float  # Walferry's seconds once Spark has started
-
-    @property
-    def ratio(self) -> float:
-        """How many times as fast Walferry was, from process start to end."""
-        return self.hbase / self.walferry
-
-    @property
-    def started_ratio(self) -> float:
-        """How many times as fast Walferry was after both had started."""
-        return self.warm_hbase / self.comparing
-
-    def __str__(self) -> str:
-        hbase = f"HBase {self.hbase:.1f} s in its own JVM, {self.warm_hbase:.1f} s warm"
-        walferry = f"Walferry {self.walferry:.1f} s, {self.comparing:.1f} s of these after Spark's start"
-        ratios = f"{self.ratio:.2f} times as fast from process start to end, {self.started_ratio:.2f} times without start-up"
-        return f"{hbase}; {walferry}: {ratios}"
 
 
-def in_turn(client: JavaClient, source: SourceCluster, peer: str, table: str, log: Path, *, cores: int = 4) -> Timed:
-    """Compare a table both ways, HBase's twice, and check that they agree."""
+@dataclass(frozen=True)
+class Comparison:
+    """One comparison. CPU in seconds."""
+
+    by: str
+    seconds: float
+    job_cpu: float
+    servers_cpu: float
+    counters: dict[str, int]
+
+    def line(self) -> str:
+        return f"{self.by:{NAME}}{self.seconds:9.2f}{self.job_cpu:9.2f}{self.servers_cpu:9.2f}"
+
+
+def by_hbase(on: Sides, run_id: str) -> Took:
+    """Run the job in a JVM of its own."""
     began = time.monotonic()
-    job = start_verify_replication(client.address, peer, table, ["f"], log.parent / "verify", maps=cores)
-    hbase = counters_of(job, TIMEOUT_SECONDS)
-    hbase_seconds = time.monotonic() - began
-    began = time.monotonic()
-    warm = client.verify_replication(table, peer, ["f"])
-    warm_seconds = time.monotonic() - began
-    run = VerifyRun(source=source, peer_id=peer, run_id="bench", tables=(table,))
-    began = time.monotonic()
-    with log.open("wb") as out:
-        code = submit_job(run, out=out, cores=cores).wait(TIMEOUT_SECONDS)
-    walferry_seconds = time.monotonic() - began
-    if code:
-        raise RuntimeError(f"the Spark job ended with code {code}:\n{log.read_text()[-4000:]}")
-    text = log.read_text()
-    (outcome,) = json.loads(text.splitlines()[-1])
-    (comparing,) = re.findall(r"([0-9.]+) s to compare", text)
-    ours = {"GOODROWS": outcome["good"], "BADROWS": sum(outcome["bad"].values()), **outcome["bad"]}
-    for counters in (hbase, warm):
-        theirs = {name: counters.get(name, 0) for name in ours}
-        if ours != theirs:
-            raise RuntimeError(f"Walferry counts {ours}, HBase {theirs}")
-    return Timed(ours, hbase_seconds, warm_seconds, walferry_seconds, float(comparing))
+    maps = len(os.sched_getaffinity(0))
+    job = start_verify_replication(on.client.address, on.peer, on.table, ["f"], on.folder / run_id, maps=maps)
+    usage = TreeUsage(job.pid)
+    counters = counters_of(job, TIMEOUT_SECONDS)
+    return Took(time.monotonic() - began, usage.stop().cpu_seconds, counters)
+
+
+def by_warm_hbase(on: Sides, run_id: str) -> Took:
+    """Run the job in the JVM of the Java client."""
+    usage, began = TreeUsage(on.client.pid), time.monotonic()
+    counters = on.client.verify_replication(on.table, on.peer, ["f"])
+    return Took(time.monotonic() - began, usage.stop().cpu_seconds, counters)
+
+
+def by_connect(on: Sides, run_id: str) -> Took:
+    """Run the task through the Spark Connect server."""
+    return _by_task(on, run_id, Place(on.server))
+
+
+def by_spark_submit(on: Sides, run_id: str) -> Took:
+    """Run the task through spark-submit."""
+    return _by_task(on, run_id, Place(slots=len(os.sched_getaffinity(0))))
+
+
+def _by_task(on: Sides, run_id: str, place: Place) -> Took:
+    ran = _task(on, run_id, place)
+    with open_session(on.source, look_only=True) as session:
+        (outcome,) = read_result(session, on.peer, run_of(TaskInstance(run_id))) or ()
+    if outcome.problem:
+        raise RuntimeError(outcome.problem)
+    bad = {str(kind): count for kind, count in outcome.bad.items()}
+    return Took(ran.seconds, ran.cpu_seconds, {"GOODROWS": outcome.good, "BADROWS": outcome.bad_rows, **bad})
+
+
+def _task(on: Sides, run_id: str, place: Place) -> TaskRun:
+    no_limits = dict.fromkeys(("start_row", "stop_row", "start_time", "end_time"))
+    once = {"versions": 1, "deleted": False, "recompares": 0, "recompare_seconds": 0, "repair": False}
+    params = {"tables": [on.table], **no_limits, **once}
+    return operate("verify_peer", OPERATOR, {"peer": on.peer}, params, on.source, run_id, place, on.log)
+
+
+WAYS: dict[str, Callable[[Sides, str], Took]] = {
+    HBASE: by_hbase, WARM_HBASE: by_warm_hbase, CONNECT: by_connect, SUBMITTED: by_spark_submit
+}  # fmt: skip
+
+
+def in_turn(on: Sides, round_: int, ways: Collection[str] = tuple(WAYS)) -> list[Comparison]:
+    """Compare in each way, check that all count the same, and print. Each round begins with another way."""
+    first = round_ % len(ways)
+    done = list[Comparison]()
+    for by in [*ways][first:] + [*ways][:first]:
+        before = on.servers_cpu()
+        took = WAYS[by](on, f"verify-{time.time_ns()}")
+        counters = {name: took.counters.get(name, 0) for name in COUNTERS}
+        done.append(Comparison(by, took.seconds, took.cpu, on.servers_cpu() - before, counters))
+        if counters != done[0].counters:
+            raise RuntimeError(f"{by} counts {counters}, {done[0].by} {done[0].counters}")
+        print(done[-1].line(), flush=True)
+    return done
+
+
+def times_as_fast(done: Sequence[Comparison], theirs: str, ours: str) -> list[float]:
+    """How many times as fast one way was as another, from start to end, round by round."""
+    return [their.seconds / our.seconds for their, our in zip(of_way(done, theirs), of_way(done, ours), strict=True)]
+
+
+def of_way(done: Sequence[Comparison], by: str) -> list[Comparison]:
+    """The comparisons of one way, round by round."""
+    return [each for each in done if each.by == by]
 
 
 def plant_differences(source: SourceCluster, peer_cluster: JavaClient, table: str) -> None:
@@ -100,6 +176,15 @@ def plant_differences(source: SourceCluster, peer_cluster: JavaClient, table: st
     peer_cluster.write(table, [delete_row(key) for key in keys[1::3]])
     peer_cluster.write(table, [put(key + b"x", {"f:a": b"extra"}) for key in keys[2::3]])
     peer_cluster.write(table, [put(key, {"f:a": b"different"}) for key in keys[3::3]])
+
+
+def sides_of(on: Bench, peer: str) -> Sides:
+    """The benchmark's table, as the peer of this id gets it."""
+
+    def servers_cpu() -> float:
+        return region_servers_cpu(on.source_cluster) + region_servers_cpu(on.peer_hbase)
+
+    return Sides(on.client, on.source, peer, TABLE, on.folder, on.connect(), servers_cpu)
 
 
 def fill(on: Bench, rows: int) -> None:
@@ -116,24 +201,29 @@ def fill(on: Bench, rows: int) -> None:
 def main() -> None:
     """Start the clusters, warm up, compare, print."""
     with bench() as on:
+        sides = sides_of(on, MANAGED_PEER)
         for rows in (max(1000, ROWS // 10), ROWS):
             fill(on, rows)
-            in_turn(on.client, on.source, MANAGED_PEER, TABLE, on.log)  # a cold cache is nobody's fault
-            tell(f"{rows:,} equal rows", on)
+            tell(f"{rows:,} equal rows", sides)
         plant_differences(on.source, on.peer_cluster, TABLE)
-        tell("with differences", on)
+        tell("with differences", sides)
 
 
-def tell(what: str, on: Bench) -> None:
-    """Compare in several rounds, and print each of them and the medians of their ratios."""
-    print(f"{what}, {ROUNDS} rounds", flush=True)
-    rounds = []
-    for _ in range(ROUNDS):
-        rounds.append(in_turn(on.client, on.source, MANAGED_PEER, TABLE, on.log))
-        print(f"  {rounds[-1]}", flush=True)
-    medians = [statistics.median(ratios) for ratios in ([r.ratio for r in rounds], [r.started_ratio for r in rounds])]
-    print(f"  medians: {medians[0]:.2f} times as fast, {medians[1]:.2f} times without start-up")
-    print(f"  both count {rounds[-1].counters}", flush=True)
+def tell(what: str, on: Sides) -> None:
+    """Compare in several rounds after one to warm up, and print each comparison and the medians of the ratios."""
+    print(f"\n{what}, {ROUNDS} rounds after one to warm up\n{HEADER}", flush=True)
+    in_turn(on, 0)
+    print("-" * len(HEADER))
+    done = [each for round_ in range(ROUNDS) for each in in_turn(on, round_)]
+    print("-" * len(HEADER))
+    for by in WAYS:
+        cpu = [statistics.median(cpu) for cpu in zip(*((c.job_cpu, c.servers_cpu) for c in of_way(done, by)), strict=True)]
+        print(f"{by:{NAME}}{statistics.median(c.seconds for c in of_way(done, by)):9.2f}{cpu[0]:9.2f}{cpu[1]:9.2f}  (medians)")
+    for theirs, ours in RATIOS:
+        ratios = times_as_fast(done, theirs, ours)
+        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"{ours} beside {theirs}: {statistics.median(ratios):.2f} times as fast ({each})")
+    print(f"all count {done[-1].counters}", flush=True)
 
 
 if __name__ == "__main__":

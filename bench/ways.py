@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from bench.clusters import PLAIN_PEER, TABLE, TIMEOUT_SECONDS, Bench, region_servers_cpu, wait
 from bench.processes import TreeUsage
-from bench.task import Shipping, run_task
+from bench.task import Place, Shipping, ship
 from embedded.wal_player import start_wal_player
 from walferry.hbase.files.listing import locate_all
 from walferry.hbase.names import parse_wal_name
@@ -89,18 +89,16 @@ def by_hbase(on: Bench, backlog: Backlog, run_id: str) -> Took:
 
 
 def walferry(name: str, sink: str, *, connect: bool = True, cores: Sequence[int] | None = None, slots: int = 2) -> Way:
-    """A task that ships, through the Spark Connect server or spark-submit. `cores` and `slots`: see bench.task.Shipping."""
+    """A task that ships, through the Spark Connect server or spark-submit. `cores` and `slots`: see bench.task.Place."""
     peer = "".join(char for char in name if char.isalnum())
 
     def run(on: Bench, backlog: Backlog, run_id: str) -> Took:
-        server = on.connect() if connect else None
-        shipping = Shipping(on.source, peer, run_id, sink, backlog.groups, server, cores, slots)
-        done = run_task(shipping, on.log)
+        place = Place(on.connect() if connect else None, cores, slots)
+        done = ship(Shipping(on.source, peer, run_id, sink, backlog.groups, place), on.log)
         with open_session(on.source) as session:
             if backlog.left(session, peer):
                 raise RuntimeError(f"{name} has left something queued:\n{on.log.read_text()[-4000:]}")
-        used = (done.used, done.server)
-        cpu = sum(u.cpu_seconds for u in used)
+        used, cpu = (done.used, done.server), done.cpu_seconds
         peak, peak_python = sum(u.peak_bytes for u in used), max(u.peak_python_bytes for u in used)
         return Took(done.shipping, done.seconds, done.own_cpu or cpu, cpu, peak, peak_python)
 

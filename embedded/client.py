@@ -139,7 +139,7 @@ class ClientJvm:
         """Return the client of a cluster, always the same one for an address."""
         with self._lock:
             if address not in self._clients:
-                self._clients[address] = JavaClient(self._gateway.jvm.walferry.embedded, address, self._folder)
+                self._clients[address] = JavaClient(self._gateway.jvm.walferry.embedded, address, self._folder, self._process.pid)
             return self._clients[address]
 
     @property
@@ -159,10 +159,11 @@ class ClientJvm:
 
 
 class JavaClient:
-    """One cluster through HBase's Java client. Java exceptions become JavaClientError."""
+    """One cluster through HBase's Java client, which runs in the process `pid`. Java exceptions become JavaClientError."""
 
-    def __init__(self, java: Any, address: ClusterAddress, folder: Path) -> None:
+    def __init__(self, java: Any, address: ClusterAddress, folder: Path, pid: int) -> None:
         self.address = address
+        self.pid = pid
         self._java = java
         self._folder = folder
         self._client = _call(java.ClusterClient, str(address.hbase_site))

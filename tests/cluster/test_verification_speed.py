@@ -1,30 +1,35 @@
-"""Measures how long a comparison takes next to HBase's VerifyReplication, with and without planted differences."""
+"""The benchmark of verifications: all ways count the same, with differences and without, and the ratio of seconds is told."""
 
 from __future__ import annotations
 
 import pytest
 
-from bench.verification import in_turn, plant_differences
+from bench import verification
 from embedded.client import GLOBAL, even_splits
+from embedded.spark_connect import ConnectServer
 from tests.cluster.walferry_runs import ship_one
 
 MILLION = pytest.param(1_000_000, 8, marks=pytest.mark.soak)
 
 
 @pytest.mark.parametrize(("rows", "regions"), [(20_000, 3), MILLION])
-def test_both_count_the_same_and_the_ratio_of_their_seconds_is_told(sides, peer, unique, tmp_path, rows, regions):
+def test_all_ways_count_the_same_and_the_ratio_of_their_seconds_is_told(
+    sides, peer, unique, tmp_path, monkeypatch, rows, regions
+):
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     table = unique("t")
     for client in (sides.source, sides.peer_cluster):
         client.create_table(table, {"f": GLOBAL}, even_splits(regions))
     sides.source.put_many(table, rows, ["f:a", "f:b"])
     ship_one(sides.at, peer, deadline=600)
-    log = tmp_path / "spark.log"
-    equal = in_turn(sides.source, sides.at, peer, table, log)
-    assert equal.counters == {
-        "GOODROWS": rows, "BADROWS": 0, "ONLY_IN_SOURCE_TABLE_ROWS": 0, "ONLY_IN_PEER_TABLE_ROWS": 0, "CONTENT_DIFFERENT_ROWS": 0,
-    }  # fmt: skip
-    plant_differences(sides.at, sides.peer_cluster, table)
-    differing = in_turn(sides.source, sides.at, peer, table, log)
-    assert min(n for name, n in differing.counters.items() if name != "GOODROWS") > 0
-    for what, timed in (("equal", equal), ("differing", differing)):
-        print(f"{rows:,} rows, {what}: {timed}")
+    with ConnectServer(tmp_path) as server:
+        both = verification.Sides(sides.source, sides.at, peer, table, tmp_path, server, lambda: 0.0)
+        equal = verification.in_turn(both, 0)
+        verification.plant_differences(sides.at, sides.peer_cluster, table)
+        differing = verification.in_turn(both, 1)
+    assert [each.by for each in differing] == [*list(verification.WAYS)[1:], verification.HBASE]
+    assert equal[0].counters == {**dict.fromkeys(verification.COUNTERS, 0), "GOODROWS": rows}
+    assert min(differing[0].counters.values()) > 0
+    assert all(each.job_cpu > 0 for each in equal)
+    for theirs, ours in verification.RATIOS:
+        print(f"{rows:,} equal rows, {ours} beside {theirs}: {verification.times_as_fast(equal, theirs, ours)[0]:.2f}")

@@ -12,7 +12,7 @@ from bench.clusters import ROW_BYTES
 from bench.drains import Drain
 from bench.figures import Figure, Machine, Outcome
 from bench.start import Batch
-from bench.verification import Timed
+from bench.verification import Comparison
 from bench.ways import Took
 
 HALF_A_GIGABYTE = 500_000_000 // ROW_BYTES
@@ -71,11 +71,23 @@ def test_a_batchs_cpu_through_connect_has_the_servers_in_it():
     assert named(figures, "batch of 5 MB: Connect").rounds == (0.9, 1.0)
 
 
-def test_verifications_are_compared_with_and_without_their_start():
-    figures = quick.of_verifications([Timed({}, hbase=6.0, warm_hbase=5.0, walferry=8.0, comparing=4.0)])
+def test_a_verification_is_compared_with_hbases_in_the_same_round():
+    hbase, connect = quick.VERIFICATIONS
+    done = [
+        Comparison(hbase, 6.0, job_cpu=9.0, servers_cpu=4.0, counters={}),
+        Comparison(connect, 2.0, job_cpu=2.0, servers_cpu=3.0, counters={}),
+        Comparison(connect, 1.0, job_cpu=1.0, servers_cpu=3.0, counters={}),
+        Comparison(hbase, 5.0, job_cpu=8.0, servers_cpu=5.0, counters={}),
+    ]
+    figures = quick.of_verifications(done)
 
-    assert named(figures, "verification beside VerifyReplication, start to end").value == 0.75
-    assert named(figures, "verification beside VerifyReplication, once started").value == 1.25
+    assert named(figures, "verification beside VerifyReplication").rounds == (3.0, 5.0)
+    assert named(figures, "verification: whole job").rounds == (2.0, 1.0)
+    assert named(figures, "VerifyReplication: RegionServers of both clusters").rounds == (4.0, 5.0)
+    assert {figure.name.partition(":")[0] for figure in figures if not figure.ours} == {"VerifyReplication"}
+    assert {figure.name for figure in figures if not figure.compared} == {
+        "verification: start to end", "VerifyReplication: start to end",
+    }  # fmt: skip
 
 
 def test_the_stored_figures_are_those_of_the_last_commit_and_not_of_a_file_that_is_not_committed(
