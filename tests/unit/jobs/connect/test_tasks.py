@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -58,6 +61,22 @@ def test_a_partial_of_a_function_travels_by_its_name() -> None:
     assert len(module_call) < 1000
     (batch,) = function([pa.RecordBatch.from_pydict({"id": [0]})])
     assert results_of("server", batch[module.ANSWER].to_pylist(), 1, GroupSummary) == [GroupSummary(group="a", server="b")]
+
+
+def test_a_worker_imports_no_pandas_for_its_answers() -> None:
+    program = (
+        "import pickle, sys\n"
+        "import pyarrow as pa\n"
+        f"function, _ = pickle.loads({pickle.dumps(Calling())!r})\n"
+        "number = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(bytes(8))])\n"
+        "(batch,) = function([pa.RecordBatch.from_arrays([number], ['id'])])\n"
+        "batch.validate(full=True)\n"
+        "print(batch.column(0)[0].as_py(), 'pandas' in sys.modules)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("0 {")
+    assert done.stdout.endswith("} False\n")
 
 
 class Calling:
