@@ -43,7 +43,8 @@ def test_a_connection_of_airflow_s_database_is_found_and_nothing_but_the_command
     environment: dict[str, str],
 ) -> None:
     done = run(environment, "--conn-id", "east", "peers", "list", "--json")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"walferry: {json.loads(done.stdout)['error']}\n")
     assert "no-such-host.invalid:2183 can be reached: the name no-such-host.invalid does not resolve" in done.stderr
     assert "hush-hush" not in done.stderr
 
@@ -57,4 +58,4 @@ def test_the_environment_comes_first(environment: dict[str, str]) -> None:
 def test_a_connection_that_is_nowhere_is_told_with_what_to_do(environment: dict[str, str]) -> None:
     done = run(environment, "--conn-id", "west", "peers", "list")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "connection 'west' is not defined: add one of type" in done.stderr
+    assert "connection 'west' is not defined: add one of type hbase_source (host" in done.stderr

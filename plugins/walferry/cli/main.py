@@ -14,8 +14,7 @@ import click
 
 from walferry import __version__
 from walferry.base.texts import lines_only
-from walferry.base.zk.errors import known
-from walferry.cli.show import ERROR, INTERRUPTED, READER_GONE, USAGE, tell
+from walferry.cli.show import INTERRUPTED, READER_GONE, USAGE, asked_for_json, fail, tell
 from walferry.cli.source import Chosen
 
 
@@ -65,6 +64,20 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:  # Click suggests commands only from those that it has imported
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except Exception as error:
+            return fail(error, as_json=asked_for_json(ctx))
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, lazy.help) for name, lazy in COMMANDS.items()])
@@ -105,9 +118,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Click ends so if the reader of the output has gone away. Python would try to write the rest at its end, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return READER_GONE
-    except Exception as error:
-        tell(str(known(error)))
-        return ERROR
     return status if isinstance(status, int) else 0
 
 

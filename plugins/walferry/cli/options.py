@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from walferry.cli.show import remember_json
 from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.names import without_default_namespace
 from walferry.replication.peers.settings import SinkKind
@@ -75,7 +76,13 @@ TIME = Parsed("time", time_of)
 SECONDS = Parsed("seconds", seconds_of)
 PORT = click.IntRange(0, MAX_PORT)
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for other programs.")
+
+def json_option(help: str) -> Callable[[Any], Any]:
+    """Return a decorator that adds `as_json` to a command. With it an error is JSON, too."""
+    return click.option("--json", "as_json", is_flag=True, callback=remember_json, help=help)
+
+
+as_json = json_option("Print JSON, for other programs.")
 watch = click.option(
     "--watch", type=click.FloatRange(0.5, MAX_SECONDS), metavar="SECONDS", help="Show it again and again, until Ctrl-C."
 )

@@ -27,6 +27,7 @@ MAX_LINE_CHARS: Final = 1 << 20  # a peer's configuration may be as large as a z
 LEAST_WRAPPED: Final = 24  # columns for the last cell of a table, which may take several lines
 _GAP: Final = 2
 _INDENT: Final = "  "
+_JSON: Final = "walferry.json"  # in the data that all contexts of a call share
 GOOD, WARNING, BAD = "green", "yellow", "red"
 
 
@@ -53,6 +54,29 @@ def tell(text: str) -> None:
     click.echo(f"walferry: {lines_only(text)}", err=True)
 
 
+def remember_json(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
+    """Note for `asked_for_json` whether the option --json was given. Returns its value."""
+    ctx.meta[_JSON] = value
+    return value
+
+
+def asked_for_json(ctx: click.Context) -> bool:
+    """Return whether the command that the context has called was given --json."""
+    return bool(ctx.meta.get(_JSON))
+
+
+def fail(error: Exception, *, as_json: bool) -> int:
+    """Say why a command, or a look of one, has failed: to people on stderr, and with `as_json` also to programs on stdout.
+
+    Returns the exit status. Raises an error that is neither Walferry's nor ZooKeeper's.
+    """
+    text = str(known(error))
+    if as_json:
+        click.echo(json.dumps({"error": text}))
+    tell(text)
+    return ERROR
+
+
 def plain(lines: Iterable[str]) -> list[str]:
     """Return lines of text for a View. Text from a cluster cannot control the terminal, nor look like a line of its own."""
     return [one_line(line, MAX_LINE_CHARS) for line in lines]
@@ -73,8 +97,7 @@ def show(look: Callable[[], ShownTable], *, as_json: bool, watch: float | None =
             try:
                 view = look()
             except Exception as error:
-                tell(str(known(error)))  # the error may be over the next time
-                status = ERROR
+                status = fail(error, as_json=as_json)  # the error may be over the next time
             else:
                 status = view.status
                 if sys.stdout.isatty():

@@ -41,7 +41,7 @@ class Chosen:
         from walferry.replication.source.connection import from_env, from_text
 
         if self.text:
-            return from_text(self.text)
+            return from_text(self.text, conn_id=None)
         if self.conn_id is None:
             return from_env()
         if os.environ.get(_variable(self.conn_id)):

@@ -78,6 +78,10 @@ class _Queues(click.Group):
         if args and args[0] in self.commands:
             ctx.args = args
             return args
+        if args and "-" in args[0]:
+            unknown = click.exceptions.NoSuchCommand(args[0], possibilities=self.commands, ctx=ctx)
+            if unknown.possibilities:
+                raise unknown
         return click.Command.parse_args(self, ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

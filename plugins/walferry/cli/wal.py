@@ -46,7 +46,7 @@ _ASKED = options.added(  # the options that choose cells and their output
         help="Only what was written at this time (ISO 8601, in UTC without an offset; or milliseconds since 1970) or later.",
     ),
     click.option("--to", "written_before", type=TIME, metavar="TIME", help="Only what was written before this time."),
-    click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each cell, each on a line of its own."),
+    options.json_option("Print a JSON object for each cell, each on a line of its own."),
     click.option("--values", is_flag=True, help="Print the cells' values too."),
     click.option(
         "--key-provider", metavar="URL",

@@ -73,6 +73,6 @@ def _not_defined(conn_id: str) -> SourceError:
         except SourceError as error:
             return error
     return SourceError(
-        f"connection {conn_id!r} is not defined: add one of type hbase_source (host: ZooKeeper quorum, port, "
+        f"connection {conn_id!r} is not defined: add one of type {CONN_TYPES[0]} (host: ZooKeeper quorum, port, "
         f'extra: {{"wal_root": "hdfs://…"}}), or set AIRFLOW_CONN_{conn_id.upper()}'
     )

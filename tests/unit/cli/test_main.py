@@ -38,6 +38,14 @@ def every_command() -> list[list[str]]:
     return [[], *(found for name in COMMANDS for found in below([name], cli.walferry.get_command(context, name)))]
 
 
+def command_of(path: list[str]) -> click.Command:
+    found: click.Command = cli.walferry
+    for name in path:
+        assert isinstance(found, click.Group)
+        found = found.get_command(click.Context(found), name) or pytest.fail(f"there is no {name}")
+    return found
+
+
 @pytest.mark.parametrize("words", every_command(), ids=" ".join)
 def test_each_command_has_a_help_that_fits_a_terminal(words: list[str]) -> None:
     result = CliRunner().invoke(cli.walferry, [*words, "--help"], terminal_width=80)
@@ -88,6 +96,17 @@ def test_what_is_not_a_command_is_a_usage_error(arguments: list[str], capsys: py
     out, err = capsys.readouterr()
     assert out == ""
     assert "walferry: " in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [(["statsu"], "status"), (["peers", "tak-over"], "take-over"), (["queues", "set-positon", "2", "wal", "0"], "set-position")],
+)
+def test_a_misspelt_command_is_answered_with_the_one_that_was_meant(
+    arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
 
 
 def test_what_is_refused_is_one_line_and_cannot_control_the_terminal(
@@ -154,6 +173,38 @@ def test_an_error_of_zookeeper_s_ends_a_command_without_a_traceback(
     assert capsys.readouterr().err == reported, "the next look may go well"
 
 
+def commands_with_json() -> list[list[str]]:
+    """The words of each command that takes --json and needs a source, with a word for each argument."""
+    found = [["wal", "find", "--json", "--row", "x"]]
+    for words in every_command():
+        params = command_of(words).params if words and words[0] != "wal" else []
+        if any("--json" in param.opts for param in params):
+            taken = [param for param in params if isinstance(param, click.Argument)]
+            found.append([*words, "--json", *(["x,1,1/2-x,1,1"] * sum(max(each.nargs, 1) for each in taken))])
+    return found
+
+
+@pytest.mark.parametrize("arguments", commands_with_json(), ids=" ".join)
+def test_with_json_an_error_is_json_too(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_HBASE_SOURCE", raising=False)
+    assert main(arguments) == 1
+    out, err = capsys.readouterr()
+    (line,) = out.splitlines()
+    assert json.loads(line).keys() == {"error"}
+    assert err == f"walferry: {json.loads(line)['error']}\n", "people read stderr"
+
+
+def test_with_json_and_watch_each_look_that_fails_is_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_HBASE_SOURCE", raising=False)
+    monkeypatch.setattr("time.sleep", interrupted)
+    assert main(["peers", "list", "--json", "--watch", "1"]) == 1
+    assert "is not set" in json.loads(capsys.readouterr().out)["error"]
+
+
 def interrupted(seconds: float) -> None:
     raise KeyboardInterrupt
 
@@ -190,11 +241,3 @@ def test_the_documentation_has_each_option_of_each_command_with_its_default() ->
         if isinstance(option, click.Option)
         for name in (*option.opts, *option.secondary_opts)
     }
-
-
-def command_of(path: list[str]) -> click.Command:
-    found: click.Command = cli.walferry
-    for name in path:
-        assert isinstance(found, click.Group)
-        found = found.get_command(click.Context(found), name) or pytest.fail(f"there is no {name}")
-    return found

@@ -92,7 +92,7 @@ def test_what_is_watched_is_shown_again_whatever_fails_meanwhile(
     monkeypatch.setattr(showing.time, "sleep", sleep)
     assert show(look, as_json=True, watch=2.5) == 3
     out, err = capsys.readouterr()
-    assert out.splitlines() == ['{"n": 0}', '{"n": 2}']
+    assert out.splitlines() == ['{"n": 0}', '{"error": "ZooKeeper is away"}', '{"n": 2}']
     assert err == "walferry: ZooKeeper is away\n"
     assert looks == [2.5] * 3
 

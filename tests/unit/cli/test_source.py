@@ -37,3 +37,14 @@ def test_where_there_is_no_airflow_the_variable_of_a_connection_is_named(environ
     environment.setattr(source, "find_spec", lambda name: None)
     with pytest.raises(SourceError, match=r"'west' is not defined: AIRFLOW_CONN_WEST is not set, and no Airflow is installed"):
         Chosen(conn_id="west").read()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"host": "zk1"', '{"conn_type": "mysql"}', '{"host": "zk1", "extra": {"wal_rot": "x"}}', "hbase://a:x@b@c", '{"extra": 1}',
+     '{"host": "zk 1", "extra": {"wal_root": "file:///hbase"}}'],
+)  # fmt: skip
+def test_an_error_of_source_is_not_blamed_on_a_connection_that_nobody_named(text: str) -> None:
+    with pytest.raises(SourceError, match=r"^the connection in --source") as error:
+        Chosen(text).read()
+    assert "hbase_source'" not in str(error.value)

@@ -81,7 +81,7 @@ class Whose:
 
 SOURCE = Whose(
     "the source cluster",
-    "host and port of its connection (by default hbase_source)",
+    "host and port of its connection (hbase_source, unless another is given)",
     "quorum and znode_parent (zookeeper.znode.parent)",
 )
 

@@ -44,7 +44,7 @@ from walferry.hbase.crypto.provider import KeyProviderError, KeyStoreUrl
 from walferry.hbase.layout import QueueLayout
 from walferry.replication.peers import settings as peer_settings
 from walferry.replication.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError, VisibilityLabels, canonical
-from walferry.replication.source.fields import check_is_hbase, check_known, fields_of, is_conn_id, quorum_of
+from walferry.replication.source.fields import check_is_hbase, check_known, fields_of, is_conn_id, named, quorum_of
 from walferry.replication.source.logins import LOGIN_FIELDS, login_of
 
 MAX_DAYS = 36_500
@@ -66,10 +66,15 @@ _ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
 
 
 def from_connection(
-    host: str | None, port: int | None, extra: Mapping[str, Any], conn_id: str = DEFAULT_CONN_ID, *, has_password: bool = False
+    host: str | None,
+    port: int | None,
+    extra: Mapping[str, Any],
+    conn_id: str | None = DEFAULT_CONN_ID,
+    *,
+    has_password: bool = False,
 ) -> SourceCluster:
     """Check a connection's fields and return the cluster. Raises a SourceError that names the connection and the field."""
-    where = f"connection {conn_id!r}"
+    where = named(conn_id)
     extra = {name: value for name, value in extra.items() if value is not None}  # a form's field that was left empty
     check_known(where, extra, KNOWN_FIELDS)
     found = {
@@ -108,8 +113,11 @@ def from_env(conn_id: str = DEFAULT_CONN_ID, environ: Mapping[str, str] = os.env
     return from_text(value, conn_id)
 
 
-def from_text(text: str, conn_id: str = DEFAULT_CONN_ID) -> SourceCluster:
-    """Read a connection as Airflow writes it in the environment: JSON, or a URI. Raises SourceError."""
+def from_text(text: str, conn_id: str | None = DEFAULT_CONN_ID) -> SourceCluster:
+    """Read a connection as Airflow writes it in the environment: JSON, or a URI. Raises SourceError.
+
+    `conn_id` is None for the text of a command's option --source, which is not a named connection.
+    """
     fields = fields_of(text, conn_id)
     check_is_hbase(conn_id, fields)
     return from_connection(fields.host, fields.port, fields.extra, conn_id, has_password=fields.has_password)

@@ -31,19 +31,24 @@ class Fields(NamedTuple):
     has_password: bool
 
 
-def check_is_hbase(conn_id: str, fields: Fields) -> None:
+def named(conn_id: str | None) -> str:
+    """Return what errors call a connection. Without an id it is what a command's option --source gives."""
+    return "the connection in --source" if conn_id is None else f"connection {conn_id!r}"
+
+
+def check_is_hbase(conn_id: str | None, fields: Fields) -> None:
     """Check that a source's connection is one for HBase. Raises a SourceError that shows nothing of a foreign connection.
 
     A user who may trigger a run may name any connection, whose host or extra may be a secret.
     """
     if fields.conn_type not in CONN_TYPES and not (fields.conn_type in _UNTYPED and "wal_root" in fields.extra):
         raise SourceError(
-            f"connection {conn_id!r} is not that of an HBase cluster: its type must be {' or '.join(CONN_TYPES)}, or generic "
+            f"{named(conn_id)} is not that of an HBase cluster: its type must be {' or '.join(CONN_TYPES)}, or generic "
             "with a wal_root in its extra"
         )
 
 
-def fields_of(text: str, conn_id: str) -> Fields:
+def fields_of(text: str, conn_id: str | None) -> Fields:
     """Parse a connection as Airflow writes it in the environment. Raises a SourceError that repeats no password."""
     return (_from_json if text.lstrip().startswith("{") else _from_uri)(text, conn_id)
 
@@ -87,20 +92,20 @@ def _port(where: str, port: Any) -> int:
     return number
 
 
-def _from_json(text: str, conn_id: str) -> Fields:
+def _from_json(text: str, conn_id: str | None) -> Fields:
     try:
         fields = parsed_object(text)
         extra = fields.get("extra") or {}
         if isinstance(extra, str):
             extra = parsed(extra)
     except NotARecord as error:
-        raise SourceError(f"connection {conn_id!r}: not a connection, as {error}") from error
+        raise SourceError(f"{named(conn_id)}: not a connection, as {error}") from error
     if not isinstance(extra, dict):
-        raise SourceError(f"connection {conn_id!r}: extra is {type(extra).__name__}, not an object")
+        raise SourceError(f"{named(conn_id)}: extra is {type(extra).__name__}, not an object")
     return Fields(fields.get("conn_type"), fields.get("host"), fields.get("port"), extra, bool(fields.get("password")))
 
 
-def _from_uri(text: str, conn_id: str) -> Fields:
+def _from_uri(text: str, conn_id: str | None) -> Fields:
     try:
         parts = urlsplit(text)
         parsed = not any("@" in text for text in (parts.path, parts.fragment, parts.query.partition("=")[0]))
@@ -108,7 +113,7 @@ def _from_uri(text: str, conn_id: str) -> Fields:
         parsed = False
     if not parsed:
         raise SourceError(
-            f"connection {conn_id!r}: not a connection's URI; characters such as / ? # @ [ ] in its user or password must be "
+            f"{named(conn_id)}: not a connection's URI; characters such as / ? # @ [ ] in its user or password must be "
             "percent-encoded"
         )
     query = dict(parse_qsl(parts.query, keep_blank_values=True))

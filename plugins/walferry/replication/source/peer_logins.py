@@ -34,7 +34,7 @@ from walferry.base.texts import one_line
 from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.replication.source.cluster import SourceCluster, SourceError, for_peer_cluster
 from walferry.replication.source.connection import KNOWN_FIELDS
-from walferry.replication.source.fields import CONN_TYPES, Fields, check_known, fields_of, is_conn_id, quorum_of
+from walferry.replication.source.fields import CONN_TYPES, Fields, check_known, fields_of, is_conn_id, named, quorum_of
 from walferry.replication.source.logins import login_of
 
 if TYPE_CHECKING:  # DAG files are parsed without a ZooKeeper client
@@ -105,7 +105,7 @@ def peer_connection_from_text(text: str, conn_id: str) -> PeerConnection:
 
 def peer_connection_from_fields(fields: Fields, conn_id: str) -> PeerConnection:
     """Check a peer cluster's connection. Raises SourceError, which names the connection and the field."""
-    where = f"connection {conn_id!r}"
+    where = named(conn_id)
     if fields.conn_type not in CONN_TYPES:
         raise SourceError(f"{where} is not that of an HBase cluster: its type must be {' or '.join(CONN_TYPES)}")
     extra = {name: value for name, value in fields.extra.items() if value is not None}
@@ -124,7 +124,7 @@ def peer_connection_from_fields(fields: Fields, conn_id: str) -> PeerConnection:
 def peer_connection_not_defined(conn_id: str) -> SourceError:
     """Make the error for a peer cluster's connection that does not exist."""
     return SourceError(
-        f"connection {conn_id!r} is not defined: add one of type {CONN_TYPES[0]}, or set AIRFLOW_CONN_{conn_id.upper()}; or "
+        f"{named(conn_id)} is not defined: add one of type {CONN_TYPES[0]}, or set AIRFLOW_CONN_{conn_id.upper()}; or "
         "remove it from the peer (walferry.peer_conn_id) or from peer_clusters in the source's connection"
     )
 
@@ -137,7 +137,7 @@ def _found(conn_id: str, read: ReadPeerConnection) -> PeerConnection | str:
     except SourceError as error:
         return str(error)
     except Exception as error:  # of a secrets backend: a task may not see every connection that a peer names
-        return f"connection {conn_id!r} cannot be read: {type(error).__name__}"  # the error's text may contain a secret
+        return f"{named(conn_id)} cannot be read: {type(error).__name__}"  # the error's text may contain a secret
 
 
 def _disagreement(found: PeerConnection, conn_id: str, cluster_key: str) -> str | None:
@@ -149,9 +149,9 @@ def _disagreement(found: PeerConnection, conn_id: str, cluster_key: str) -> str 
     theirs = sorted(key.connect_string.split(","))
     if found.quorum is not None and sorted(found.quorum.split(",")) != theirs:
         return (
-            f"connection {conn_id!r}: host is {found.quorum}, which is another cluster; it must be the peer's "
+            f"{named(conn_id)}: host is {found.quorum}, which is another cluster; it must be the peer's "
             f"{key.connect_string}, or be left out"
         )
     if found.znode_parent is not None and found.znode_parent != key.znode_parent:
-        return f"connection {conn_id!r}: extra's znode_parent is {found.znode_parent!r}, but the peer's is {key.znode_parent!r}"
+        return f"{named(conn_id)}: extra's znode_parent is {found.znode_parent!r}, but the peer's is {key.znode_parent!r}"
     return None
