@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -32,6 +33,11 @@ def walferry(connection: str, *arguments: str, may_end_with: tuple[int, ...] = (
 def as_json(connection: str, *arguments: str, may_end_with: tuple[int, ...] = (0, 3)) -> Any:
     """What a command prints with --json. By default it may find something that is stuck."""
     return json.loads(walferry(connection, *arguments, "--json", may_end_with=may_end_with))
+
+
+def shell() -> str:
+    """What people type in a terminal, whatever its PATH, for a shell in which `walferry` and `airflow` are commands."""
+    return f"cd {shlex.quote(str(REPO))} && {shlex.quote(os.path.relpath(sys.executable, REPO))} -m demo.run bash"
 
 
 def environment(folder: Path, of_airflow: Mapping[str, str]) -> dict[str, str]:
