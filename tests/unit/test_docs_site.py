@@ -119,6 +119,16 @@ def test_links_of_the_files_beside_docs_lead_to_files_and_headings(pages: dict[s
         assert not anchor or anchor in pages[path.removeprefix("docs/").replace(".md", ".html")].ids, f"{name}: {link}"
 
 
+def test_steps_and_sections_are_named_by_links_which_are_checked() -> None:
+    """A number or a title in the text goes on leading to what has another one by now."""
+    named = re.compile(r"(?i)\bsteps? (?:\d|one\b|two\b|three\b)|(?<!\*)\*[^*|\n]+(?:\n[^*|\n]+)?\*,?\s+(?:below|above)\b")
+    left = []
+    for path in [*(REPO / "docs").rglob("*.md"), *(REPO / top for top in TOP)]:
+        text = re.sub(r"(?ms)^\s*```.*?^\s*```|`[^`\n]*`|\[[^\]]*\]\([^)]*\)", "", path.read_text())
+        left += [f"{path.relative_to(REPO)}: {match[0]}" for match in named.finditer(text)]
+    assert not left
+
+
 def test_no_page_loads_anything_from_another_host(folder: Path, pages: dict[str, Page]) -> None:
     assert all(page.loads for page in pages.values())
     assert not {f"{name}: {address}" for name, page in pages.items() for address in page.loads if elsewhere(address)}
