@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from kazoo.client import KazooClient
@@ -17,11 +18,12 @@ from tests.zk.test_retention import count_calls
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.cli.show import fields_of
 from walferry.engine.summary import GroupSummary, Status
-from walferry.hbase.layout import quoted
+from walferry.hbase.layout import QueueLayout, quoted
 from walferry.hbase.names import ServerName
 from walferry.hbase.values import PBUF
 from walferry.master.states import RegionState
 from walferry.master.znodes import encode_region
+from walferry.observe.status import view as view_module
 from walferry.observe.status.ages import Certainty
 from walferry.observe.status.describing import describe
 from walferry.observe.status.model import PeerStatus, SourceStatus
@@ -218,6 +220,23 @@ def test_what_makes_no_sense_is_named_and_the_rest_is_shown(hbase: HBaseZNodes, 
     assert group.holder is not None
     assert group.holder.name == "an unknown holder"
     assert group.last_run is None
+
+
+def test_a_table_of_queues_that_does_not_answer_is_named_and_the_rest_is_shown(
+    hbase: HBaseZNodes, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_module, "TABLE_SECONDS", 1.0)
+    dead = pb.MetaRegionServer(server=pb.ServerName(host_name="127.0.0.1", port=1, start_code=1))
+    session.zk.create(hbase.nodes.meta_server, prefixed(PBUF + dead.SerializeToString()))
+    began = time.monotonic()
+    status = status_of(Session(replace(session.source, queue_layout=QueueLayout.TABLE), session.zk))
+    assert time.monotonic() - began < 10
+    assert any(
+        "the scan of table hbase:replication has made no progress" in text and "127.0.0.1" in text for text in status.problems
+    ), status.problems
+    assert status.unreachable is None, "ZooKeeper has answered"
+    assert status.live_servers == (SERVER,)
+    assert {peer.id: peer.queues for peer in status.peers or ()} == {"p": None}
 
 
 def test_very_many_problems_are_told_in_part(hbase: HBaseZNodes, session: Session) -> None:

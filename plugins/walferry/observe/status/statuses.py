@@ -15,6 +15,8 @@ from walferry.base.texts import one_line
 from walferry.base.zk.client import connected
 from walferry.base.zk.errors import known
 from walferry.hbase.files.store import WalStore
+from walferry.hbase.layout import QueueLayout
+from walferry.hbase.queue_table import QUEUE_TABLE
 from walferry.observe.status.cached import Cached
 from walferry.observe.status.describing import describe, unreachable
 from walferry.observe.status.files import Files, FilesSeen
@@ -133,7 +135,8 @@ def look_at_old_wals(store: WalStore, seen: ZooKeeperView, ttl_seconds: float = 
 
 
 def _silent(source: SourceCluster) -> str:
-    return f"ZooKeeper at {source.quorum} has not answered for {FIRST_SECONDS:g} s"
+    table = f", or hbase:meta or table {QUEUE_TABLE}," if source.queue_layout == QueueLayout.TABLE else ""
+    return f"ZooKeeper at {source.quorum}{table} has not answered for {FIRST_SECONDS:g} s"
 
 
 def _pass_over(source: SourceCluster) -> _Pass:

@@ -22,6 +22,8 @@ from walferry.base.zk.fenced_lock import record_of
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.layout import quoted
 from walferry.hbase.names import is_server_name
+from walferry.hbase.rpc.errors import RpcError
+from walferry.hbase.tables.errors import ScanGivenUp
 from walferry.master.znodes import RegionInTransition, decode_region, decoded
 from walferry.observe.status.notes import Group, Notes, read_notes
 from walferry.replication.peers.reading import Peer, peer_of
@@ -32,6 +34,7 @@ from walferry.replication.queues.reading import see_queues
 from walferry.replication.source.peers import peer_ids, read_peers
 from walferry.replication.source.session import Session, owners_of
 
+TABLE_SECONDS = 8.0  # a table of queues that does not answer is a problem, and callers wait for the rest
 MAX_PROBLEMS = 200
 MAX_PROBLEM_CHARS = 1000
 MAX_REGIONS = 200  # regions in transition that are read one by one
@@ -89,11 +92,13 @@ def view(session: Session) -> ZooKeeperView:
     notes = read_notes(session, wanted)
     problems += notes.problems
     in_transition = _in_transition(session, problems)
+    silent = queues is None and session.nodes.in_table  # the table that has the references, too
+    refs = {} if silent else _hfile_refs(session, peers or ())
     shown = [one_line(problem, MAX_PROBLEM_CHARS) for problem in problems[:MAX_PROBLEMS]]
     return ZooKeeperView(
         at=began, servers=servers, queues=queues, peers=peers, leases=_leases(session, wanted),
         peer_locks=_held(session, {session.own.peer_lock(peer_id): peer_id for peer_id in peers or ()}),
-        hfile_refs=_hfile_refs(session, peers or ()), notes=notes, in_transition=in_transition, problems=tuple(shown),
+        hfile_refs=refs, notes=notes, in_transition=in_transition, problems=tuple(shown),
         problems_left_out=len(problems) - len(shown),
         quiet={server: rolls.quiet_ms for server, rolls in read_rolls(session).items()}, odd=odd,
     )  # fmt: skip
@@ -102,8 +107,8 @@ def view(session: Session) -> ZooKeeperView:
 def _queues(session: Session, problems: list[str]) -> tuple[tuple[str, ...] | None, tuple[Queue, ...] | None, bool]:
     """Return the live servers, all queues, and whether something among the queues makes no sense."""
     try:
-        seen = see_queues(session)
-    except (ClusterError, QueuesMoving) as error:
+        seen = see_queues(session, TABLE_SECONDS)
+    except (ClusterError, QueuesMoving, ScanGivenUp, RpcError) as error:
         problems.append(str(error))
         names = children(session.zk, session.nodes.rs)
         return (None if names is None else tuple(filter(is_server_name, names))), None, True
@@ -172,10 +177,10 @@ def _holder(znode: ZNode) -> Holder:
 
 def _hfile_refs(session: Session, peers: Iterable[str]) -> dict[str, int]:
     ids = list(peers)
-    if session.nodes.in_table:
+    if ids and session.nodes.in_table:
         from walferry.replication.queues import in_table  # it imports numpy, so only where it is used
 
-        found = in_table.count_hfile_refs(session)
+        found = in_table.count_hfile_refs(session, TABLE_SECONDS)
         return {peer_id: found[peer_id] for peer_id in ids}
     znodes = read_all(session.zk, [session.nodes.hfile_refs(peer_id) for peer_id in ids])
     return {peer_id: znode.stat.numChildren if znode else 0 for peer_id, znode in zip(ids, znodes, strict=True)}

@@ -28,9 +28,10 @@ from walferry.hbase.queue_table import (
     parse_queue_row,
     queue_row,
 )
+from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS
 from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.tables.rows import Rows
-from walferry.hbase.tables.scan import ScanSpec
+from walferry.hbase.tables.scan import PATIENCE_SECONDS, ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.hbase.wal.cells import split_cells
 from walferry.replication.queues.consistent import CONSISTENT_READ_TRIES
@@ -74,9 +75,12 @@ class QueueRow:
 
 
 @contextmanager
-def queue_tables(session: Session) -> Iterator[Tables]:
-    """Connect to the source's tables while the block runs."""
-    with Tables(session.zk, session.nodes, login=session.source.login) as tables:
+def queue_tables(session: Session, seconds: float = PATIENCE_SECONDS) -> Iterator[Tables]:
+    """Connect to the source's tables while the block runs. A scan or a call without progress is given up after `seconds`."""
+    call_seconds = min(seconds, CALL_TIMEOUT_SECONDS)
+    with Tables(
+        session.zk, session.nodes, login=session.source.login, patience_seconds=seconds, call_seconds=call_seconds
+    ) as tables:
         yield tables
 
 
@@ -157,13 +161,16 @@ def _scanned(tables: Tables, spec: ScanSpec) -> Iterator[Rows]:
 
 
 def read_queues(
-    session: Session, peer_id: str | None = None, watch: Watch | None = None, problems: list[str] | None = None
-) -> list[Queue]:
+    session: Session, peer_id: str | None = None, watch: Watch | None = None, problems: list[str] | None = None,
+    seconds: float = PATIENCE_SECONDS,
+) -> list[Queue]:  # fmt: skip
     """Return the queues of one peer, or of all, with positions. `watch` is called when a server comes or goes.
+
+    A table that does not answer is given up after `seconds`.
 
     Raises StoreError, WrongRoot, StorageError, ScanGivenUp, RpcError.
     """
-    with queue_tables(session) as tables:
+    with queue_tables(session, seconds) as tables:
         rows = _one_each(read_rows(tables, peer_id, problems))
     # In this order: a server that dies in between has a row, or no queue; WALs are only added.
     live = {str(server) for server in live_servers(session.zk, session.nodes, watch)}
@@ -192,10 +199,13 @@ def queue_paths(session: Session, peer_id: str) -> list[str]:
         return [f"{QUEUE_TABLE}/{row.row}" for row in read_rows(tables, peer_id)]
 
 
-def count_hfile_refs(session: Session) -> Counter[str]:
-    """Return how many bulk-loaded HFiles HBase keeps for each peer. Raises StorageError, ScanGivenUp, RpcError."""
+def count_hfile_refs(session: Session, seconds: float) -> Counter[str]:
+    """Return how many bulk-loaded HFiles HBase keeps for each peer. A table that does not answer is given up after `seconds`.
+
+    Raises StorageError, ScanGivenUp, RpcError.
+    """
     counts: Counter[str] = Counter()
-    with queue_tables(session) as tables:
+    with queue_tables(session, seconds) as tables:
         for block in _scanned(tables, ScanSpec(families=(HFILE_REF_FAMILY,))):
             for i in range(len(block)):
                 counts[block.key(i).decode("utf-8", "replace")] = int(block.rows[i + 1] - block.rows[i])

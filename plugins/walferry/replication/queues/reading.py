@@ -76,13 +76,14 @@ def list_queues(
     return _queues(listing, {}, _live(session, watch))
 
 
-def see_queues(session: Session) -> SeenQueues:
+def see_queues(session: Session, table_seconds: float) -> SeenQueues:
     """Return all queues of all peers, with the positions that `read_begun` reads, for display.
 
-    Names that make no sense become problems. Raises StorageError, QueuesMoving.
+    Names that make no sense become problems. A table of queues that does not answer is given up after `table_seconds`. Raises
+    StorageError, QueuesMoving; of the table also ScanGivenUp, RpcError.
     """
     if session.nodes.in_table:
-        return _seen_in_table(session)
+        return _seen_in_table(session, table_seconds)
     check_storage(session)
     odd: set[str] = set()  # `look` may be repeated
     listing = looked_for(session, lambda: _listing(session, None, on_odd=odd.add, even_unread=True), _both_listings)
@@ -94,11 +95,11 @@ def see_queues(session: Session) -> SeenQueues:
     return SeenQueues(tuple(queues), tuple(name for name in servers if is_server_name(name)), tuple(sorted(odd)))
 
 
-def _seen_in_table(session: Session) -> SeenQueues:
+def _seen_in_table(session: Session, seconds: float) -> SeenQueues:
     from walferry.replication.queues import in_table  # it imports numpy, so only where it is used
 
     odd: list[str] = []
-    queues = in_table.read_queues(session, problems=odd)
+    queues = in_table.read_queues(session, problems=odd, seconds=seconds)
     return SeenQueues(tuple(queues), tuple(sorted(_live(session))), tuple(sorted(set(odd))))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from tests.unit.observe.status.views import HOUR, NOW, queue, wal
 from tests.unit.observe.status.views import view as view_of
 from walferry.base.errors import WalferryError
 from walferry.base.security.login import Login
+from walferry.hbase.layout import QueueLayout
 from walferry.observe.status import statuses as module
 from walferry.observe.status.cached import MAX_KEYS
 from walferry.observe.status.files import Files, FilesSeen
@@ -81,6 +83,16 @@ def test_what_cannot_be_read_is_told_by_each_look(passes: Passes) -> None:
     assert old is not None
     assert old.problem == "no ZooKeeper"
     assert statuses.histories(SOURCE) == {}
+
+
+def test_a_silent_source_of_hbase_3_is_not_blamed_on_zookeeper_alone(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(module, "FIRST_SECONDS", 0.1)
+    monkeypatch.setattr(module, "view", lambda session: go_on.wait(30) and passes.view(session))
+    in_table = replace(SOURCE, queue_layout=QueueLayout.TABLE)
+    assert Statuses().of(SOURCE).unreachable == "ZooKeeper at zk:2181 has not answered for 0.1 s"
+    assert "ZooKeeper at zk:2181, or hbase:meta or table hbase:replication," in (Statuses().of(in_table).unreachable or "")
+    go_on.set()
 
 
 @pytest.mark.parametrize(("from_begin", "waited"), [(False, 8.0), (True, 3.0)], ids=["a command", "a page"])

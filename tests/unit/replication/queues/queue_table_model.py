@@ -263,7 +263,7 @@ def in_place_of_hbase(world: World, monkeypatch: Any) -> Iterator[None]:
         yield from (WalFile(wal.name, "", 0, None, WalPlace.OLD) for wal in world.wals.values() if wal.archived)
 
     @contextmanager
-    def tables(_: object) -> Iterator[None]:
+    def tables(*_: object) -> Iterator[None]:
         yield None
 
     with monkeypatch.context() as patched:

@@ -36,7 +36,7 @@ def queued(store: WalStore, monkeypatch: pytest.MonkeyPatch) -> Any:
     """`queued(rows)` → names of the WALs in each queue of peer p, by row."""
 
     @contextmanager
-    def tables(_: object) -> Iterator[None]:
+    def tables(*_: object) -> Iterator[None]:
         yield None
 
     def read(*rows: QueueRow) -> dict[str, list[str]]:
