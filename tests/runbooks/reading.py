@@ -11,6 +11,12 @@ its exit status, if that is not 0, and whether to repeat it until its output is 
 in this order. Words of PLACEHOLDERS are filled in by the reader: from what is known or chosen, or from an output in which such a
 word stands for what is printed there. `…` stands for anything.
 
+    ```hbase
+    source> create 'first', {NAME => 'f', REPLICATION_SCOPE => 1}
+    ```
+
+Each line of such a block is typed into HBase's shell at one of the clusters. The world of the page does what it says.
+
 Besides, `python -m demo.…` in the text is something to do in the demo at this place, and a comment `<!-- here: … -->` is
 something that another world can do.
 """
@@ -23,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
+TUTORIAL = "first-batch"  # a page that is carried out as a runbook is, on clusters of its own
 SECTIONS = ("How you notice", "What it is", "What to do", "How you see that it is over", "What not to do")
 _FENCE = re.compile(r"^\s*```")
 _COMMENT = re.compile(r"\s{2,}#\s(.*)$")
@@ -64,8 +71,8 @@ def names() -> list[str]:
 
 
 def read(name: str) -> list[Step]:
-    """Return the steps of a runbook, in their order. Raises RunbookError."""
-    path = FOLDER / f"{name}.md"
+    """Return the steps of a runbook, or of the tutorial, in their order. Raises RunbookError."""
+    path = (FOLDER.parent if name == TUTORIAL else FOLDER) / f"{name}.md"
     if not path.is_file():
         raise RunbookError(f"there is no runbook {name!r}; these are there: {', '.join(names())}")
     return list(steps(path.read_text()))
@@ -74,13 +81,13 @@ def read(name: str) -> list[Step]:
 def steps(text: str) -> Iterator[Step]:
     """Yield the steps in the text of a runbook. Raises RunbookError."""
     block: list[tuple[int, str]] | None = None
-    console = False
+    kind = ""
     for number, line in enumerate(text.splitlines(), 1):
         if _FENCE.match(line):
             if block is None:
-                block, console = [], line.strip() == "```console"
+                block, kind = [], line.strip().removeprefix("```")
             else:
-                yield from _commands(block) if console else ()
+                yield from _READ.get(kind, _not_carried_out)(block)
                 block = None
         elif block is not None:
             block.append((number, line))
@@ -89,6 +96,14 @@ def steps(text: str) -> Iterator[Step]:
             yield from (Act(number, match[1]) for match in sorted(found, key=re.Match.start))
     if block is not None:
         raise RunbookError("a code block does not end")
+
+
+def _not_carried_out(block: list[tuple[int, str]]) -> Iterator[Step]:
+    yield from ()
+
+
+def _typed_into_hbase(block: list[tuple[int, str]]) -> Iterator[Act]:
+    yield from (Act(number, line.strip()) for number, line in block if line.strip())
 
 
 def _commands(block: list[tuple[int, str]]) -> Iterator[Command]:
@@ -117,3 +132,6 @@ def _command(number: int, text: str, output: list[str]) -> Command:
     status = _STATUS.search(said)
     shown = text[: comment.start()] if comment else text
     return Command(number, shown, tuple(output), int(status[1]) if status else 0, "again until" in said)
+
+
+_READ = {"console": _commands, "hbase": _typed_into_hbase}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
+from pathlib import Path
 
-import click
 import pytest
 
-from tests.runbooks.reading import FOLDER, SECTIONS, Act, Command, RunbookError, names, read, steps
-from walferry.cli.main import walferry
+from tests.command_words import wrong_with
+from tests.runbooks.reading import FOLDER, SECTIONS, TUTORIAL, Act, Command, RunbookError, names, read, steps
 
-NAMES = [*names(), "index"]
+PAGES = [*(FOLDER / f"{name}.md" for name in [*names(), "index"]), FOLDER.parent / f"{TUTORIAL}.md"]
 
 
 def test_commands_have_the_output_below_them() -> None:
@@ -37,6 +36,15 @@ def test_the_demos_scripts_and_other_acts_are_done_where_they_stand() -> None:
     assert all(isinstance(step, Act) for step in steps(text))
 
 
+def test_lines_for_hbases_shell_are_acts_in_their_order() -> None:
+    text = "```hbase\nsource> create 't', 'f'\npeer> create 't', 'f'\n```\n```console\n$ walferry check\n```\n"
+    assert list(steps(text)) == [
+        Act(2, "source> create 't', 'f'"),
+        Act(3, "peer> create 't', 'f'"),
+        Command(6, "walferry check", ()),
+    ]
+
+
 def test_other_code_is_not_carried_out() -> None:
     assert list(steps("```\n$ rm -rf /\n```\n```sh\n$ reboot\n```\n`walferry status`\n")) == []
 
@@ -59,17 +67,10 @@ def test_the_index_leads_to_each_runbook(name: str) -> None:
     assert f"({name}.md)" in (FOLDER / "index.md").read_text()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_command_of_walferry_in_a_runbook_is_there_with_its_options(name: str) -> None:
-    for text in re.findall(r"walferry ((?:[a-z-]+ ?)+[^`\n#]*)", _code((FOLDER / f"{name}.md").read_text())):
-        command: click.Command = walferry
-        words = shlex.split(text.replace("…", ""))
-        while isinstance(command, click.Group) and words and (inner := command.get_command(click.Context(command), words[0])):
-            command, words = inner, words[1:]
-        is_command = not isinstance(command, click.Group) or command.invoke_without_command
-        assert is_command or not words, f"there is no command {text!r}"
-        options = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
-        assert {word.partition("=")[0] for word in words if word.startswith("--")} <= {*options, "--help"}, text
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_each_command_of_walferry_in_a_runbook_is_there_with_its_options(page: Path) -> None:
+    for text in re.findall(r"walferry ((?:[a-z-]+ ?)+[^`\n#]*)", _code(page.read_text())):
+        assert wrong_with(text) is None
 
 
 def _code(markdown: str) -> str:
