@@ -34,7 +34,7 @@ help:
 	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, also to a peer cluster far away and to secured ones, and a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
 	@echo 'make bench-quick   within 15 minutes: ratios to HBase'"'"'s tools and CPU-seconds beside those in bench/figures.json, and what became slower; KEEP=1 stores them'
 	@echo 'make soak       the tests that take long'
-	@echo 'make lock       pin what requirements.txt pulls in, with hashes, after a change of it'
+	@echo 'make lock       pin what requirements.txt and requirements/develop.txt pull in, after a change of them'
 	@echo 'make clean      remove the virtual environments and what was cached beside them'
 	@echo 'WITH=3.13 make test runs on another Python than the first one that is found. WITH is one of: $(ENVIRONMENTS)'
 
@@ -126,9 +126,16 @@ bench-quick: java kernels
 soak: jars
 	$(PYTHON) -m pytest -m soak --timeout=0
 
-# requirements/….txt has the pins that differ from those of requirements.txt.
+# Of a Python's own environment first what runs is locked, and then all that developing takes, with the same versions.
+# requirements/….txt has the pins in which another environment differs.
+RUN_LOCK := $(if $(findstring -,$(ENVIRONMENT)),,requirements/run/$(ENVIRONMENT).lock)
+CONSTRAINTS := constraints-$(ENVIRONMENT).txt
+WITHIN := $(if $(RUN_LOCK),PIP_CONSTRAINT=$(CONSTRAINTS))
+
 lock: python
-	$(BASE_PYTHON) -m embedded.lock requirements.txt $(wildcard requirements/$(ENVIRONMENT).txt) $(LOCK)
+	$(if $(RUN_LOCK),$(BASE_PYTHON) -m embedded.lock requirements.txt $(RUN_LOCK))
+	$(if $(RUN_LOCK),sed 's/ --hash=.*//' $(RUN_LOCK) > $(CONSTRAINTS))
+	$(WITHIN) $(BASE_PYTHON) -m embedded.lock requirements.txt requirements/develop.txt $(wildcard requirements/$(ENVIRONMENT).txt) $(LOCK)
 
 clean:
 	rm -rf .venv .venv-* site .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis

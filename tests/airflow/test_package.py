@@ -92,7 +92,7 @@ def test_the_wheel_needs_what_the_library_imports_and_nothing_of_development(whe
     always = {line.split(">")[0].split("=")[0] for line in needed if "extra ==" not in line}
     assert {"click", "kazoo", "numba", "protobuf", "rich"} <= always
     assert not always & {"pytest", "mypy", "ruff", "apache-airflow", "pyspark"}
-    locked = {line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "requirements.lock").read_text().splitlines()}
+    locked = {line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints-3.11.txt").read_text().splitlines()}
     assert always <= locked
 
 

@@ -72,6 +72,25 @@ def test_each_tested_python_has_a_lock_and_pip_installs_the_library_there() -> N
     assert [minor for minor in TESTED if minor not in taken] == []
 
 
+@pytest.mark.parametrize(
+    ("environment", "locked"), [("3.12", ["run/3.12.lock", "3.12.lock"]), ("3.11-spark-4.1", ["3.11-spark-4.1.lock"])]
+)
+def test_what_developing_takes_is_locked_within_what_runs(tmp_path: Path, environment: str, locked: list[str]) -> None:
+    planned = make(tmp_path, "-n", "lock", f"WITH={environment}", pythons={"3.11": 0, "3.12": 0}).stdout
+    commands = [line for line in planned.splitlines() if "embedded.lock" in line]
+    assert [command.split()[-1].removeprefix("requirements/") for command in commands] == locked
+    assert ("PIP_CONSTRAINT=constraints-3.12.txt" in commands[-1]) == (len(locked) == 2)
+    assert "requirements/develop.txt" in commands[-1]
+
+
+@pytest.mark.parametrize("text", [page("../README.md"), page("install.md")], ids=["README", "install"])
+def test_an_installation_begins_with_the_small_step_that_refuses_a_python(text: str) -> None:
+    """A lock on another Python ends in pip's alarm about hashes, and constraints in one about versions."""
+    first, second = re.findall(r"^ +(pip install .*?)(?:  .*)?$", text, re.MULTILINE)[:2]
+    assert first == "pip install --no-deps ."
+    assert second == "pip install '.[airflow,spark]' --constraint constraints-3.11.txt"
+
+
 def test_the_documentation_has_the_versions_of_the_locks() -> None:
     section = page("install.md").partition("## Python, Airflow and Spark")[2].partition("\n## ")[0]
     told = {name.strip("`"): versions for name, *versions, _ in rows(section)}
