@@ -7,13 +7,14 @@ import tempfile
 from pathlib import Path
 
 from tests.runbooks.carrying_out import carry_out
-from tests.runbooks.reading import RunbookError, names, read
+from tests.runbooks.first_hour import first_hour
+from tests.runbooks.reading import TUTORIAL, RunbookError, names, read
 from tests.runbooks.worlds import REGIONS, hbase_1, running_demo
 
 
 def main(asked: list[str]) -> int:
     if not asked:
-        print(f"{__doc__}\nRunbooks: {', '.join(names())}", file=sys.stderr)
+        print(f"{__doc__}\nRunbooks: {', '.join(names())}; the tutorial: {TUTORIAL}", file=sys.stderr)
         return 2
     try:
         for name in asked:
@@ -28,7 +29,10 @@ def main(asked: list[str]) -> int:
 
 
 def _carry_out(asked: list[str], folder: Path) -> None:
-    on_demo = [name for name in asked if name != REGIONS]
+    on_demo = [name for name in asked if name not in (REGIONS, TUTORIAL)]
+    if TUTORIAL in asked:
+        with first_hour(folder / "first-hour") as clusters:
+            carry_out(TUTORIAL, clusters, _tell)
     if REGIONS in asked:
         with hbase_1(folder / "hbase-1") as cluster:
             carry_out(REGIONS, cluster, _tell)
