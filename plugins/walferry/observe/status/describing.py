@@ -36,7 +36,7 @@ from walferry.observe.status.model import (
 )
 from walferry.observe.status.notes import GroupNotes, PeerDown, RunNote
 from walferry.observe.status.peer_clusters import NOT_ASKED, PeerClusterStatus
-from walferry.observe.status.valid_through import nothing_before, through_all, valid_through
+from walferry.observe.status.valid_through import through_all, valid_through
 from walferry.observe.status.view import Holder, ZooKeeperView
 from walferry.replication.peers.reading import ENABLED, Peer, refusal
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, as_recovered
@@ -239,7 +239,7 @@ def group_status(
     notes, holder = view.notes.groups.get(key), view.leases.get(key)
     writer = None if wals[0].name.server is None else str(wals[0].name.server)
     peer = (view.peers or {}).get(queue.id.peer_id)
-    since = nothing_before(wals, view.quiet.get(writer or "", 0) if peer is not None and peer.managed else 0)
+    since = _since(wals, view.quiet.get(writer or "", 0) if peer is not None and peer.managed else 0)
     closed_lag = _closed_lag(closed, notes, files, since, now)
     failing = notes.failing if notes else ()
     return GroupStatus(
@@ -257,7 +257,7 @@ def group_status(
         error=failing[0].summary.error if failing else None,
         failing_since_ms=failing[-1].at_ms if failing else None,
         advanced_ms=_advanced(wals, closed, notes),
-        valid_through_ms=valid_through(wals, len(closed), files, since, now),
+        valid_through_ms=valid_through(wals, len(closed), files, now),
     )
 
 
@@ -279,6 +279,18 @@ def _left_of_group(closed: Sequence[QueuedWal], files: FilesSeen) -> BytesLeft:
         if size is not None:
             known += max(0, size - (passed or 0))
     return BytesLeft(known, unsure)
+
+
+def _since(wals: Sequence[QueuedWal], quiet_ms: int) -> dict[WalName, int]:
+    """Return, for each WAL of a group, a time before which it has no edit that a peer may want, in ms since the epoch.
+
+    The server had written no such edit to the WAL that was open at `quiet_ms`, nor to a later one, of course.
+    """
+    newer = (*(wal.name.timestamp for wal in wals[1:]), None)
+    return {
+        wal.name: wal.name.timestamp if closed is not None and closed <= quiet_ms else max(wal.name.timestamp, quiet_ms)
+        for wal, closed in zip(wals, newer, strict=True)
+    }
 
 
 def _closed_lag(

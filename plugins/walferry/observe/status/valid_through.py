@@ -1,9 +1,11 @@
 """Finds the time up to which a peer cluster has all edits of the source: the peer is valid through that time.
 
 A WAL's name contains the time at which its file was begun, and edits are younger than their file. So a group is valid through the
-begin of its oldest WAL that is not known to be shipped. A server that writes nothing that a peer may want is not rolled, so its
-open WAL may be days old. Then the time counts at which a batch last saw that it had written nothing (needed_rolls.py). A peer is
-valid through the earliest of its groups' times. Groups of dead servers count as long as their queues have WALs.
+begin of its oldest WAL that is not known to be shipped. A peer is valid through the earliest of its groups' times. Groups of
+dead servers count as long as their queues have WALs.
+
+A server that writes nothing that a peer may want is not rolled by batches, but by HBase, each hour. What batches know of such a
+server (needed_rolls.py) is no proof here: they do not notice edits of a region that came and went between two of their looks.
 
 An edit gets its time before it is written: it may wait for its row's lock for 30 seconds (hbase.rowlock.wait.duration), or for
 a roll. So the result is a minute earlier. The times are of the source's clocks. Time stamps that clients have chosen do not
@@ -12,10 +14,9 @@ count, nor do WALs that went into quarantine: nobody waits for their edits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from walferry.hbase.names import WalName
 from walferry.observe.status.files import FilesSeen, Read
 from walferry.replication.queues.queue import QueuedWal
 
@@ -26,30 +27,16 @@ EARLIER_MS = 60_000
 _SHIPPED = Read(None)  # the WAL is closed, and nothing is behind the position
 
 
-def nothing_before(wals: Sequence[QueuedWal], quiet_ms: int) -> dict[WalName, int]:
-    """Return, for each WAL of a group, a time before which it has no edit that a peer may want, in ms since the epoch.
+def valid_through(wals: Sequence[QueuedWal], closed: int, files: FilesSeen | None, now_ms: int) -> int:
+    """Return the time up to which the peer cluster has a group's edits, in ms since the epoch.
 
-    The server had written no such edit to the WAL that was open at `quiet_ms`, nor to a later one, of course.
-    """
-    newer = (*(wal.name.timestamp for wal in wals[1:]), None)
-    return {
-        wal.name: wal.name.timestamp if closed is not None and closed <= quiet_ms else max(wal.name.timestamp, quiet_ms)
-        for wal, closed in zip(wals, newer, strict=True)
-    }
-
-
-def valid_through(
-    wals: Sequence[QueuedWal], closed: int, files: FilesSeen | None, since: Mapping[WalName, int], now_ms: int
-) -> int:
-    """Return the time up to which the peer cluster has a group's edits. The first `closed` of its WALs can be shipped.
-
-    `since` is of `nothing_before`. Times are in ms since the epoch.
+    The first `closed` of its WALs can be shipped.
     """
     for number, wal in enumerate(wals):
         position = wal.position_or_problem
         known = files.read_at(wal.name.text, position) if files is not None and isinstance(position, int) else None
         if number >= closed or known != _SHIPPED:
-            return _earlier(min(since[wal.name], now_ms))
+            return _earlier(min(wal.name.timestamp, now_ms))
     return _earlier(now_ms)
 
 
