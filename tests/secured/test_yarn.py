@@ -21,8 +21,6 @@ from tests.cluster.walferry_runs import plan, roll
 from tests.secured.peers import Pair
 from tests.secured.test_spark_cluster import copy_wals
 from tests.yarn.conftest import MODES, TEST_SECONDS, WAIT_SECONDS, OnYarn, on_yarn
-from walferry.admin.changing import set_values
-from walferry.admin.peers import peer_admin
 from walferry.hbase.files import clients, logins
 from walferry.hbase.files.clients import system_and_path
 from walferry.replication.peers.settings import SinkKind
@@ -33,7 +31,6 @@ __all__ = ["on_yarn"]  # fixtures
 SUBMITTER = f"stranger@{EAST}"  # whose delegation tokens all containers have
 STAGING = "/staging"
 ROWS, WALS = 300, 2
-BYTES_A_SECOND = 5_000  # the backlog has some 15 times as many
 
 
 @pytest.fixture(scope="module")
@@ -78,17 +75,15 @@ def test_a_keytab_of_ours_is_used_and_not_the_delegation_tokens_that_containers_
     java = " ".join([*SMALL_JVM, *kerberos.jvm_options])
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", java)
     conf = {
-        **{f"spark.{which}.extraJavaOptions": java for which in ("driver", "executor")},
+        **{f"spark.{which}.extraJavaOptions": java for which in ("driver", "executor", "yarn.am")},
         "spark.yarn.stagingDir": f"{yarn.hdfs.url}{STAGING}",
         "spark.kerberos.principal": SUBMITTER,
         "spark.kerberos.keytab": str(kerberos.keytab(SUBMITTER)),
     }
-    with peer_admin(here) as admin:
-        set_values(admin, pair.peer, {"bandwidth": str(BYTES_A_SECOND)})
     earlier = len(yarn.hdfs.processes[0].log_text())
     job = ShipRun(source=replace(here, wal_root=root), peer_id=pair.peer, run_id="run", deadline=WAIT_SECONDS)
     running = on_yarn.start(on_yarn.operator(**conf), job)
-    kill(running.container(master=False))
+    kill(running.container(master=False))  # while its new Python worker still imports the library
     running.finish()
     logs = on_yarn.yarn.container_logs(running.application).values()
     assert sum(log.count("Running task") - log.count("Finished task") for log in logs) > 0, "a task was killed"
