@@ -20,6 +20,7 @@ from tests.zk.hbase_znodes import OTHER, HBaseZNodes, LastingZNodes
 from tests.zk.rolling_site import RollingSite, rolling_site
 from tests.zk.test_agreement import be_of
 
+from .airflow_processes import processes_of
 from .znodes_cluster import Cluster, until
 
 __all__ = ["hbase", "new_client"]  # fixtures
@@ -78,7 +79,7 @@ def airflow(cluster: Cluster, west: Cluster, zookeeper: ZooKeeperServer, tmp_pat
         yield airflow
 
 
-def test_closed_wals_are_shipped_by_themselves(airflow: Airflow, cluster: Cluster, west: Cluster, site: RollingSite) -> None:
+def test_closed_wals_are_shipped_by_themselves(airflow: Airflow, cluster: Cluster, site: RollingSite) -> None:
     (server,) = site.servers
     airflow.unpause(SHIP)
     # The server is to roll when the watcher begins, and the run that rolls it ships what that closes.
@@ -119,9 +120,9 @@ def test_closed_wals_are_shipped_by_themselves(airflow: Airflow, cluster: Cluste
     until(lambda: server.rolls >= rolls + 3, "three rolls")
     print(f"{time.monotonic() - began:.1f} s for three rolls")
     assert time.monotonic() - began > 35
-    cluster.znodes.set_config("p", {"walferry.managed": "true", "walferry.paused": "true"})
 
-    # Without a triggerer nothing is announced, and the period ships.
+
+def test_without_a_triggerer_the_period_ships(airflow: Airflow, west: Cluster) -> None:
     end_triggerer(airflow)
     west.add_wal(OTHER, "p", 2)
     airflow.unpause(SHIP_WEST)
@@ -143,11 +144,7 @@ def begun_by_events(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def end_triggerer(airflow: Airflow) -> None:
-    found = [
-        process
-        for process in psutil.Process(airflow.pid).children(recursive=True)
-        if any("triggerer" in word for word in process.cmdline())
-    ]
+    found = processes_of(airflow, "triggerer")
     assert found
     for process in found:
         process.kill()

@@ -16,12 +16,13 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-import psutil
 import pytest
 
 from demo.airflow_standalone import Airflow
 from embedded.client import GLOBAL, JavaClient
 from embedded.spark_connect import ConnectServer
+
+from .airflow_processes import processes_of
 
 DAG = "replicate_peer"
 MINUTES = float(os.environ.get("LAG_MINUTES", "60"))
@@ -116,8 +117,4 @@ def histogram(seconds: list[float]) -> str:
 
 def cpu_of(airflow: Airflow) -> float:
     """Return the CPU-seconds that Airflow's triggerer has spent, with its processes."""
-    total = 0.0
-    for process in psutil.Process(airflow.pid).children(recursive=True):
-        if any("triggerer" in word for word in process.cmdline()):
-            total += sum(process.cpu_times()[:4])
-    return total
+    return sum(sum(process.cpu_times()[:4]) for process in processes_of(airflow, "triggerer"))
