@@ -4,9 +4,9 @@ Every 5 minutes `announce` finds the time up to which each managed peer's cluste
 servers among them. For each hour that has become complete, it emits an event for each table that the peer gets: of the
 asset `hbase://<peer>.<source's connection>/<namespace>:<table>`, with the hour as its partition. So a DAG with
 
-    schedule=PartitionedAssetTimetable(assets=Asset("hbase://2.hbase_source/default:orders"))
+    schedule=PartitionedAssetTimetable(assets=Asset("hbase://PEER.SOURCE/default:orders"))
 
-runs once for each hour of the table `orders`, as soon as the cluster of peer 2 has that hour.
+runs once for each hour of the table `orders`, as soon as the cluster of that peer has it.
 
 The DAG changes nothing in the clusters. If a run is killed, the next run announces its hours again. docs/complete-hours.md says
 what "complete" means.

@@ -11,6 +11,7 @@ from airflow.sdk import DAG, task_group  # noqa: F401
 import walferry.airflow.source_dags
 import walferry.airflow.tasks.batch
 import walferry.airflow.tasks.recovery
+import walferry.airflow.triggers.closed_wals
 import walferry.replication.sinks.of_peer
 import walferry.runs.steps.batch
 import walferry.runs.steps.recovery  # noqa: F401
