@@ -109,10 +109,12 @@ def test_each_source_is_shipped_watched_and_shown_by_itself(world: World) -> Non
     until(lambda: world.peer_cluster.count_rows(world.east_table) == ROWS, "east's rows are at its peer cluster")
     until(lambda: world.east.count_rows(world.west_table) == ROWS, "west's rows are at east")
     for of in (EAST, WEST):
-        (run, *_) = airflow.await_runs(own_name(SHIP, of))
-        assert (run["run_type"], run["state"]) == ("asset_triggered", "success"), run
-        report = airflow.returned(own_name(SHIP, of), run["dag_run_id"], "peer.report", 0)
-        assert (report["peer"], report["totals"]["shippedOps"]) == (world.peer, ROWS)
+        runs = airflow.await_runs(own_name(SHIP, of))  # unpausing may begin one of the schedule's
+        assert {run["run_type"] for run in runs} <= {"asset_triggered", "scheduled"}, runs
+        assert {run["state"] for run in runs} == {"success"}, runs
+        reports = [airflow.returned(own_name(SHIP, of), run["dag_run_id"], "peer.report", 0) for run in runs]
+        found = [(report["peer"], report["totals"]["shippedOps"]) for report in reports if report]
+        assert ({peer for peer, _ in found}, sum(ops for _, ops in found)) == ({world.peer}, ROWS)
     assert world.east.compare(world.east_table, world.peer_cluster).same
     assert world.west.compare(world.west_table, world.east).same
     assert not world.peer_cluster.table_exists(world.west_table)
