@@ -25,7 +25,7 @@ def roll(peer: str, run: str) -> None:
     """Roll the RegionServers that need it."""
     from walferry.runs.steps import batch
 
-    batch.roll(_source(), [peer], run)
+    batch.roll(_source(), [peer])
 
 
 def plan(peer: str, run: str) -> None:
