@@ -24,8 +24,9 @@ from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
 from walferry.observe.complete_hours import HOUR_MS, hour_text, table_uri
 
+from .znodes_cluster import until
+
 TELLS, WAITS = "complete_hours", "hours_of_the_table"
-WAIT_SECONDS = 180
 BUNDLES = "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"
 LOCAL_BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
 DOWNSTREAM = """
@@ -123,11 +124,3 @@ def tell(airflow: Airflow) -> None:
 def partitions(airflow: Airflow) -> list[str]:
     """The hours for which the waiting DAG has ended runs, each once."""
     return sorted({run["partition_key"] for run in airflow.runs(WAITS) if run["state"] == "success"})
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    give_up = time.monotonic() + WAIT_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"
-        time.sleep(0.5)
-    return found

@@ -29,18 +29,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 8.0  # for files and peer clusters; a value that takes longer is shown as unknown
 _PEERS_HEAD = (
-    "PEER",
-    "SHIPPED BY",
-    "CLUSTER",
-    "LAG",
-    "VALID THROUGH",
-    "WALS",
-    "LEFT",
-    "RATE",
-    "DONE IN",
-    "LAST SUCCESS",
-    "FINDINGS",
-)
+    "PEER", "SHIPPED BY", "CLUSTER", "LAG", "VALID THROUGH", "WALS", "LEFT", "RATE", "DONE IN", "LAST SUCCESS", "FINDINGS"
+)  # fmt: skip
 _QUEUES_HEAD = ("PEER", "KIND", "QUEUE", "WAL GROUP", "LAG", "WALS", "LEFT", "OLDEST WAL", "POSITION", "HELD BY", "PROBLEM")
 _FIGURES = ("LAG", "WALS", "LEFT", "RATE", "DONE IN", "POSITION")
 _STATUS = """\

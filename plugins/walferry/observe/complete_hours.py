@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from walferry.base.errors import WalferryError
-from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.rpc import master
 from walferry.load.copy_records import under_way
@@ -113,11 +112,7 @@ def tables_of(source: SourceCluster, peer_ids: Collection[str]) -> dict[str, lis
     with open_session(source, look_only=True) as session:
         peers = [peer for peer in read_peers(session).peers if peer.id in peer_ids]
         with master.connect(active_master(session.zk, session.nodes), login=source.login) as connection:
-            schemas = master.replicated_families(connection)
-    replicated = {
-        table: [from_binary_text(family) for family, is_replicated in families.items() if is_replicated]
-        for table, families in schemas.items()
-    }
+            replicated = master.families_in_wals(connection)
     return {peer.id: _wanted(PeerTables.of_peer(peer), replicated) for peer in peers}
 
 

@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import parse_message
 from walferry.base.security.login import UNSECURED, Login
+from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.names import ServerName, family_text, table_text
 from walferry.hbase.rpc.connection import CALL_TIMEOUT_SECONDS, Connection
 from walferry.hbase.rpc.errors import RemoteError, RpcTimeout
@@ -157,6 +158,17 @@ def replicated_families(master: Connection, tables: Collection[str] | None = Non
     RpcError.
     """
     return {name: _families(schema) for name, schema in table_schemas(master, tables).items()}
+
+
+def families_in_wals(master: Connection) -> dict[str, list[bytes]]:
+    """Return the replicated families of all tables but HBase's own, as WALs name them: a table without any has an empty list.
+
+    Raises as `replicated_families`.
+    """
+    return {
+        table: [from_binary_text(family) for family, is_replicated in families.items() if is_replicated]
+        for table, families in replicated_families(master).items()
+    }
 
 
 def table_message(table: str) -> pb.TableName:

@@ -35,7 +35,6 @@ from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.client import read
 from walferry.base.zk.records import decode_or_none, encode, update
-from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.names import ServerName
@@ -148,11 +147,7 @@ def wanted_tables(session: Session) -> MayWant:
     choices = [PeerTables.of_peer(peer) for peer in listing.peers if peer.managed]
     at = active_master(session.zk, session.nodes)
     with master.connect(at, login=session.source.login, timeout=CALLS_SECONDS) as connection:
-        schemas = master.replicated_families(connection)
-    replicated = {
-        table.encode(): [from_binary_text(family) for family, is_replicated in families.items() if is_replicated]
-        for table, families in schemas.items()
-    }
+        replicated = {table.encode(): families for table, families in master.families_in_wals(connection).items()}
 
     def may_want(table: bytes) -> bool:
         families = replicated.get(table)
