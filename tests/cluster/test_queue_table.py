@@ -20,6 +20,8 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import open_session
 from walferry.shipping.garbage_collection import collect_garbage
 
+SECONDS = 60.0  # for the table to be read
+
 
 @pytest.fixture
 def table(sides) -> Iterator[QueueTable]:
@@ -134,8 +136,8 @@ def test_references_to_bulk_loaded_files_are_counted_and_let_go(sides, at, table
     table.keep_hfiles(peer, ["one", "two", "three"])
     table.keep_hfiles(f"{peer}9", ["one"])
     with open_session(at) as session:
-        assert count_hfile_refs(session) == {peer: 3, f"{peer}9": 1}
+        assert count_hfile_refs(session, SECONDS) == {peer: 3, f"{peer}9": 1}
         assert kept_hfiles(session, peer, ["two", "gone already"]) == [f"hbase:replication/{peer}/hfileref:two"]
         with acquire(session, peer, dead.group, "a test") as lease:
             lease.remove_hfile_refs(["one", "three", "gone already"])
-        assert count_hfile_refs(session) == {peer: 1, f"{peer}9": 1}
+        assert count_hfile_refs(session, SECONDS) == {peer: 1, f"{peer}9": 1}
