@@ -24,7 +24,7 @@ JOB = "from walferry.jobs.submitted import Submitted\nprint(Submitted('lengths')
 
 @pytest.fixture(autouse=True)
 def _no_libraries_of_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTHONPATH", raising=False)  # other tests set it for the Python processes of their own sessions
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # the shell may have set it
 
 
 @pytest.fixture(scope="module")

@@ -30,8 +30,13 @@ def entries(region: bytes, count: int) -> list[Entry]:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # for the Python processes that Spark starts
+    with pytest.MonkeyPatch.context() as patch:  # jobs on YARN would have these paths too
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # for the Python processes that Spark starts
+        yield from _session()
+
+
+def _session() -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.driver.memory", "512m")
     session = builder.config("spark.driver.host", "localhost").getOrCreate()
     session.dataSource.register(HBaseWalDataSource)
