@@ -75,6 +75,9 @@ class JavaProcess:
         return "\n".join([f"the end of {self.log}:", *self.log_text().splitlines()[-LOG_TAIL_LINES:]])
 
 
+_of_log: dict[Path, JavaProcess] = {}  # the newest process of each log
+
+
 def start_java(
     name: str,
     main_class: str,
@@ -92,10 +95,13 @@ def start_java(
 
     `heap` is -Xmx ("512m", "3g"), `options` go to the JVM, `environment` is added to ours. The working directory is `folder`.
     A JVM that starts other processes is run by embedded/hold.py if `holding`: then these end with it. Stop it, do not kill it.
+    Raises ClusterError if a JVM of this name and folder still runs: they would spoil each other's data.
     """
     helpers = helper_classes([*hbase_classpath(jars), py4j_jar()]) if jars is HBASE_2 else launcher_classes()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
+    if (other := _of_log.get(log)) is not None and other.alive:
+        raise ClusterError(f"{name}: another {name}, with process id {other.pid}, has its data in {folder}")
     command = [
         *((sys.executable, "-P", str(HOLD)) if holding else ()),
         str(find_java()),
@@ -125,7 +131,8 @@ def start_java(
             env={**os.environ, **(environment or {})},
             process_group=None if holding else 0,  # hold.py gets a session of its own
         )
-    return JavaProcess(name, popen, log)
+    _of_log[log] = JavaProcess(name, popen, log)
+    return _of_log[log]
 
 
 def wait_until(done: Callable[[], bool], what: str, *, processes: Iterable[JavaProcess], timeout: float) -> None:

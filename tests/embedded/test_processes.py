@@ -52,3 +52,13 @@ def test_a_start_that_fails_shows_the_end_of_the_log(tmp_path):
 def test_a_wait_is_bounded(tmp_path):
     with pytest.raises(ClusterError, match="not within 0 s: pigs fly"):
         wait_until(lambda: False, "pigs fly", processes=[], timeout=0.3)
+
+
+def test_two_clusters_of_one_folder_are_refused_while_the_first_one_runs(tmp_path):
+    first = start_java("source", "no.such.Main", folder=tmp_path)
+    first.popen.send_signal(signal.SIGSTOP)  # it would end at once
+    with pytest.raises(ClusterError, match=f"another source, with process id {first.pid}, has its data in {tmp_path}"):
+        start_java("source", "no.such.Main", folder=tmp_path)
+    first.kill()
+    again = start_java("source", "no.such.Main", folder=tmp_path)
+    again.kill()

@@ -56,10 +56,10 @@ CLUSTER = pytest.mark.parametrize("mode", ["cluster"])
 @pytest.fixture(scope="session")
 def yarn(cluster_folder: Path) -> Iterator[Yarn]:
     """YARN with two NodeManagers, and its HDFS."""
-    hdfs = Hdfs(cluster_folder / "hdfs")
+    hdfs = Hdfs(cluster_folder / "on-yarn" / "hdfs")
     try:
         hdfs.start()
-        with Yarn(cluster_folder / "yarn", hdfs) as yarn:
+        with Yarn(cluster_folder / "on-yarn" / "yarn", hdfs) as yarn:
             yield yarn
     finally:
         hdfs.kill()
@@ -71,7 +71,7 @@ def pair_on_hdfs(cluster_folder: Path, yarn: Yarn) -> Iterator[StandalonePair]:
 
     def side(name: str) -> StandaloneCluster:
         conf = {**yarn.hdfs.client_settings(), "hbase.rootdir": f"{yarn.hdfs.url}/{name}"}
-        return StandaloneCluster(cluster_folder / name, conf, name=name)
+        return StandaloneCluster(cluster_folder / "on-yarn" / name, conf, name=name)
 
     pair = StandalonePair(side("source"), side("peer_cluster"))
     with side_by_side(pair):
@@ -174,7 +174,7 @@ def on_yarn(yarn: Yarn, mode: str, monkeypatch: pytest.MonkeyPatch) -> OnYarn:
     monkeypatch.setenv("HADOOP_CONF_DIR", str(yarn.conf))
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", " ".join(SMALL_JVM))
-    for name in ("SPARK_HOME", "PYSPARK_PYTHON", "SPARK_LAUNCHER_OPTS"):
+    for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYTHONPATH", "SPARK_LAUNCHER_OPTS"):
         monkeypatch.delenv(name, raising=False)
     process = WalferrySubmitHook._process_spark_submit_log
 
