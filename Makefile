@@ -68,7 +68,7 @@ lint: venv
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
-	$(VENV)/bin/mypy embedded demo
+	$(VENV)/bin/mypy embedded demo bench tests
 	PYTHONPATH=$(CURDIR)/plugins:$(CURDIR) $(VENV)/bin/lint-imports --no-cache
 
 # Each process has clusters of its own; tests/conftest.py says how many processes there are.

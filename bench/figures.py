@@ -100,7 +100,7 @@ def report(stored: Outcome | None, now: Outcome) -> str:
     """Return the table of all figures, and behind it what differs and what the figures are worth."""
     before = stored or Outcome(now.machine, ())
     lines = [HEADER, "-" * len(HEADER), *(_row(old, new) for old, new in _pairs(before, now)), ""]
-    lines += _warnings(stored and stored.machine, now.machine)
+    lines += _warnings(stored.machine if stored else None, now.machine)
     if stored is not None:
         said = verdicts(stored, now)
         worse = any(line.startswith("WORSE") for line in said)

@@ -17,16 +17,18 @@ import statistics
 import struct
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 
 from bench.wal_read import Run, Timer
 from embedded.store_files import StoreFiles
-from walferry.base.kernels.read import Bytes
+from walferry.base.kernels.types import Bytes
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.hbase.hfiles.blocks import Compression
 from walferry.hbase.hfiles.encodings import Encoding
@@ -143,7 +145,7 @@ def show(name: str, runs: Sequence[Run], megabytes: float) -> None:
     print(f"  {name:15} {rounds}   {figures}")
 
 
-def measure(name: str, ways: dict[str, Callable[[], Run]], megabytes: float) -> None:
+def measure(name: str, ways: Mapping[str, Callable[[], Run]], megabytes: float) -> None:
     """Run both ways in turns, and show their speeds and the ratio of these."""
     found: dict[str, list[Run]] = {way: [] for way in ways}
     for _ in range(ROUNDS):
@@ -153,7 +155,7 @@ def measure(name: str, ways: dict[str, Callable[[], Run]], megabytes: float) -> 
     for way, runs in found.items():
         show(way, runs, megabytes)
     theirs, own = found.values()
-    for what, seconds in (("", lambda run: run.seconds), (" in CPU time", lambda run: run.cpu_seconds)):
+    for what, seconds in (("", attrgetter("seconds")), (" in CPU time", attrgetter("cpu_seconds"))):
         ratio = statistics.median(seconds(t) / seconds(o) for t, o in zip(theirs, own, strict=True))
         print(f"  merge and write / HBase's writer, median of the rounds{what}: {ratio:.2f}")
 
@@ -176,8 +178,8 @@ def main() -> None:
             for _ in range(WARM_UP):
                 hbase_writes(hbase, cells, theirs, settings)
             ways = {
-                "HBase's writer": lambda settings=settings: hbase_writes(hbase, cells, theirs, settings),
-                "merge and write": lambda settings=settings: merge_and_write(runs[0], ours, settings),
+                "HBase's writer": partial(hbase_writes, hbase, cells, theirs, settings),
+                "merge and write": partial(merge_and_write, runs[0], ours, settings),
             }
             measure(name, ways, megabytes)
 

@@ -104,7 +104,7 @@ def wal_file() -> bytes:
 
 
 def _delimited(message: Any) -> bytes:
-    data = message.SerializeToString()
+    data: bytes = message.SerializeToString()
     length = b""
     rest = len(data)
     while rest > 0x7F:

@@ -125,7 +125,7 @@ def by_spark_submit(on: Sides, run_id: str) -> Took:
 def _by_task(on: Sides, run_id: str, place: Place) -> Took:
     ran = _task(on, run_id, place)
     with open_session(on.source, look_only=True) as session:
-        (outcome,) = read_result(session, on.peer, run_of(TaskInstance(run_id))) or ()
+        (outcome,) = read_result(session, on.peer, run_of(TaskInstance(run_id))) or []
     if outcome.problem:
         raise RuntimeError(outcome.problem)
     bad = {str(kind): count for kind, count in outcome.bad.items()}

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from embedded.delay import DelayingProxy
 from embedded.ephemerals import forget_master, forget_regionserver

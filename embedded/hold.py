@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 KILL_TIMEOUT_SECONDS = 20

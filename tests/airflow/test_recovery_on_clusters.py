@@ -146,7 +146,7 @@ def test_progress_is_told_while_the_job_runs(
     init = progress.ProgressLog.__init__
 
     def note(self: progress.ProgressLog, *args: Any) -> None:
-        init(self, *args[:-2], reported.append, args[-1])
+        init(self, *args[:-2], reported.append, args[-1])  # type: ignore[call-arg]
 
     monkeypatch.setattr(progress.ProgressLog, "__init__", note)
     monkeypatch.setattr(progress, "EVERY_SECONDS", 0.2)

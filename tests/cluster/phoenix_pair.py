@@ -63,7 +63,7 @@ def phoenix_pair(folder: Path, source: Mapping[str, str], peer_cluster: Mapping[
     with ExitStack() as running:
         running.enter_context(side_by_side(clusters))
         classpath = [*jars, clusters[0].address.hbase_site.parent]
-        yield Phoenix(*clusters, running.enter_context(ClientJvm(folder / "client", classpath=classpath)))
+        yield Phoenix(*clusters, running.enter_context(ClientJvm(folder / "client", classpath=classpath)))  # type: ignore[call-arg]
 
 
 def compare_sql(here: PhoenixSql, there: PhoenixSql) -> None:

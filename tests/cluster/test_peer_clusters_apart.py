@@ -48,7 +48,7 @@ def peers(sides: Sides, peer: str, unique: Callable[[str], str]) -> Iterator[Pee
             ended.callback(sides.source.remove_peer, name)
         for flow in (zookeeper.requests, peer_cluster.sink.requests):
             ended.callback(flow.let_go)  # before the peers are removed
-        yield Peers(peer, *keys, zookeeper, peer_cluster)
+        yield Peers(peer, *keys, zookeeper, peer_cluster)  # type: ignore[call-arg]
 
 
 def branch(sides: Sides, peer: str, run: str) -> str | GroupSummary:

@@ -71,7 +71,7 @@ RUNS = st.lists(st.lists(st.tuples(CELLS, st.integers(1, 4), st.integers(1, 4)),
 @example([[(cell(b"x", SHORT), 3, 2), (cell(b"x", SHORT), 2, 4), (cell(b"y"), 1, 3)]], 1)
 @example([[(cell(b"x", LONG), 4, 4), (cell(b"y", SHORT), 3, 1), (cell(b"y", SHORT), 2, 3), (cell(b"x", LONG), 1, 2)]], 1)
 def test_what_is_written_is_what_any_possible_order_shows_and_otherwise_two_edits_contradict_each_other(runs, size: int) -> None:
-    edits = [Edit(*each, place) for place, each in enumerate(each for run in runs for each in run)]
+    edits = [Edit(*each, place) for place, each in enumerate(each for run in runs for each in run)]  # type: ignore[call-arg]
     try:
         with patch.object(merge, "MIN_PART_BYTES", size), patch.object(merge, "MAX_PART_BYTES", size):
             found = shown(merged(held(*map(encoded, runs)), chunk_bytes=size))

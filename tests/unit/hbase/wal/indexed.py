@@ -37,7 +37,7 @@ class Index(Cell):
 
 
 def index(table: bytes = b"IDX", mutation: bytes = bytes(range(40))) -> Index:
-    return Index(*vars(PLACEHOLDER).values(), table, mutation)
+    return Index(*vars(PLACEHOLDER).values(), table, mutation)  # type: ignore[call-arg]
 
 
 class PhoenixEncoder(Encoder):

@@ -364,7 +364,7 @@ def test_entries_with_loads_and_edits_are_sent_as_a_plain_model_says(entries, ta
 
     batch = batch_of(*(entry(*map(cell, cells), scopes=scopes, ids=tuple(ids)) for cells, scopes, ids in entries))
     rules = FilterRules(SOURCE, PEER_CLUSTER, tables)
-    want = [modelled(*e, tables, source is SKIP) for e in entries]
+    want = [modelled(*e, tables, source is SKIP) for e in entries]  # type: ignore[call-arg]
     kept = filter_batch(batch, rules, "wal")
     if source is OFF and (refused := [i for i, (_, files, _) in enumerate(want) if files]):
         with pytest.raises(BulkLoadRefused) as e:
