@@ -92,8 +92,15 @@ def znodes(zk: KazooClient, path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def test_a_run_tells_each_look_fails_with_what_is_wrong_and_tells_no_secret(
-    site: HBaseZNodes, login: dict[str, Any], run_dag: Callable[..., Run], logged: Callable[[], str]
+    site: HBaseZNodes,
+    login: dict[str, Any],
+    run_dag: Callable[..., Run],
+    logged: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    token = "a-token-that-nobody-may-read"
+    connect = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": 1, "password": token}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", json.dumps(connect))
     ended = run_dag("check_connections", peer="p")
     log = logged()
     assert (ended.state, ended.tasks["check", None], ended.tries["check", None]) == ("failed", "failed", 1)
@@ -103,9 +110,10 @@ def test_a_run_tells_each_look_fails_with_what_is_wrong_and_tells_no_secret(
     assert f"cluster of peer p: keytab: keytab {login['keytab']} holds no key of walferry@WEST" in log
     assert "It holds keys of: walferry@EAST" in log
     assert "own root: " in log
+    assert "Spark Connect: Spark Connect server 127.0.0.1:1: " in log
     assert "Traceback" not in log
     places = {"log": log, **database(), **dict(znodes(site.zk, site.root))}
-    assert leaked(secrets(login), places) == []
+    assert leaked({**secrets(login), "token": token.encode()}, places) == []
 
 
 def test_a_job_s_arguments_settings_and_environment_have_names_of_files_and_no_secret(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ initdb()
 with create_session() as session:
     fields = {"host": "no-such-host.invalid", "port": 2183, "password": "hush-hush", "extra": %r}
     session.add(Connection(conn_id="east", conn_type="generic", **fields))
+    session.add(Connection(conn_id="spark", conn_type="spark_connect", host="127.0.0.1", port=1, password="hush-hush"))
 """
 
 
@@ -59,3 +61,22 @@ def test_a_connection_that_is_nowhere_is_told_with_what_to_do(environment: dict[
     done = run(environment, "--conn-id", "west", "peers", "list")
     assert (done.returncode, done.stdout) == (1, "")
     assert "connection 'west' is not defined: add one of type hbase_source (host" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("conn_id", "said"),
+    [
+        ("spark", "Spark Connect server 127.0.0.1:1: failed to connect .*Start it, or correct host and port of the connection"),
+        ("west", "connection 'west' is not defined. Add one of type spark_connect"),
+        ("../x", "connection '../x' is not defined"),
+        ("east", "connection 'east': the token would travel to no-such-host.invalid:2183 unencrypted"),
+    ],
+)
+def test_a_check_of_a_spark_connect_server_says_why_it_cannot_be_used(
+    environment: dict[str, str], conn_id: str, said: str
+) -> None:
+    done = run(environment, "--conn-id", "east", "check", "--connect-conn-id", conn_id, "--json")
+    (of_spark,) = [each for each in json.loads(done.stdout)["findings"] if each["kind"] == "Spark Connect"]
+    assert (done.returncode, of_spark["severity"]) == (3, "wrong")
+    assert re.search(said, f"{of_spark['text']}. {of_spark['advice']}")
+    assert "hush-hush" not in done.stdout + done.stderr

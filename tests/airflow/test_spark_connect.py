@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConnectHook
+from walferry.airflow.hooks.spark_connect import WalferryConnectHook
 from walferry.jobs.connect.server import Address
+from walferry.runs.airflow_connection import SparkConnectError
 
 from .conftest import Run
 from .connect_stubs import CONNECTION, TOKEN, Cluster, cluster, run

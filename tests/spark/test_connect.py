@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,11 +22,13 @@ import psutil
 import pytest
 
 from embedded.spark_connect import ConnectServer
+from walferry.base.kernels.compiled import levels
 from walferry.jobs.archive import PACKAGE, build_archive
 from walferry.jobs.connect import connect_job
 from walferry.jobs.connect.errors import Interrupted, OperationLost, ServerGone, ServerRefuses
 from walferry.jobs.connect.execution import Execution, interrupt_tag
 from walferry.jobs.connect.plan import pickled_call, plan_of
+from walferry.jobs.connect.probe import Worker, probe
 from walferry.jobs.connect.server import Address, Server
 from walferry.jobs.connect.sessions import Session, open_session, session_id
 
@@ -108,6 +112,14 @@ def test_each_number_is_a_task_of_its_own_and_has_the_library(server: ConnectSer
         session = open_session(connected, archive, tmp_path)
         assert sorted(texts(session, NUMBER, count=5)) == ["0", "1", "2", "3", "4"]
         assert archive.stem in texts(session, LIBRARY)[0]
+
+
+def test_a_probe_says_what_a_worker_is_and_has_the_session_of_jobs(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    found = probe(server.address, archive, tmp_path).worker
+    processors = len(os.sched_getaffinity(0))
+    assert found == Worker(socket.gethostname(), platform.python_version(), processors, compiled_for=levels()[0])
+    with Server(server.address) as connected:
+        assert open_session(connected, archive, tmp_path).id in server.log_text()
 
 
 def test_a_job_that_hangs_leaves_room_for_others(server: ConnectServer, archive: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import click
 
 from walferry.cli import options
 from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, show, table
-from walferry.cli.source import CONNECT_SECONDS, Chosen
+from walferry.cli.source import CONNECT_SECONDS, Chosen, connect_server
 
 _HEAD = ("", "WHAT", "FINDING")
 _COLOURS = {"well": GOOD, "note": WARNING, "wrong": BAD}
@@ -16,8 +16,11 @@ _STATUS = "Exit status: 0 if nothing is wrong; 2 for wrong arguments; 3 if somet
 @click.command(epilog=_STATUS)
 @click.argument("peer_ids", nargs=-1, metavar="[PEER]...")
 @click.option("--upgrade", is_flag=True, help="Also check what the next step of an upgrade from HBase 2 to 3 needs.")
+@click.option("--connect-conn-id", metavar="ID", help="Also run a small job on the Spark Connect server of this connection.")
 @options.shown
-def check(chosen: Chosen, peer_ids: tuple[str, ...], upgrade: bool, as_json: bool, watch: float | None) -> int:
+def check(
+    chosen: Chosen, peer_ids: tuple[str, ...], upgrade: bool, connect_conn_id: str | None, as_json: bool, watch: float | None
+) -> int:
     """Look through everything for a source and its peers, from the files of the logins to the queues.
 
     Of the source, it checks keytab, ticket and certificates, ZooKeeper, Walferry's own root there, each RegionServer, the Master,
@@ -29,8 +32,11 @@ def check(chosen: Chosen, peer_ids: tuple[str, ...], upgrade: bool, as_json: boo
 
     def look() -> ShownTable:
         from walferry.admin.diagnosis.source import check
+        from walferry.admin.diagnosis.spark import connect_server_findings
 
         findings = list(check(chosen.read(), peer_ids, CONNECT_SECONDS, upgrade=upgrade))
+        if connect_conn_id is not None:
+            findings += connect_server_findings(lambda: connect_server(connect_conn_id))
         wrong = any(each.severity == "wrong" for each in findings)
         rows = [(Cell(str(each.severity), _COLOURS[each.severity]), each.what, each.sentence) for each in findings]
         found = {"well": not wrong, "findings": [each.to_json() for each in findings]}

@@ -1,4 +1,4 @@
-"""Chooses the source cluster of a command."""
+"""Chooses the source cluster of a command, and reads connections."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the modules that read connections import ZooKeeper's client, which --help does without
+    from walferry.jobs.connect.server import Address
     from walferry.replication.source.cluster import SourceCluster
     from walferry.replication.source.peer_logins import PeerConnection
 
@@ -77,6 +78,19 @@ def _peer_cluster(conn_id: str) -> PeerConnection:
         from walferry.runs.airflow_connection import peer_connection_from_airflow
 
         return peer_connection_from_airflow(conn_id)
+
+
+def connect_server(conn_id: str) -> Address:
+    """Return the Spark Connect server of a connection, from where Airflow keeps it. Raises SourceError, SparkConnectError."""
+    from walferry.runs.airflow_connection import SparkConnectError, connect_server_from_airflow
+
+    if find_spec("airflow") is None:
+        raise SparkConnectError(
+            f"connection {conn_id!r} cannot be read: no Airflow is installed beside this command",
+            "Call the command in Airflow's environment: only Airflow's tasks use Spark",
+        )
+    with redirect_stdout(sys.stderr):  # Airflow logs to stdout, where only the command's output belongs
+        return connect_server_from_airflow(conn_id)
 
 
 def _variable(conn_id: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.connection import from_text
@@ -18,7 +21,18 @@ from walferry.replication.source.peer_logins import (
     peer_connection_not_defined,
 )
 
+if TYPE_CHECKING:  # gRPC is imported only by those that use a server
+    from walferry.jobs.connect.server import Address
+
 MAX_SHOWN_CHARS = 250
+MAX_TASKS = 1000
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?", re.ASCII)
+
+
+class SparkConnectError(WalferryError):
+    """A connection to a Spark Connect server cannot be used as it is."""
+
+    retry_helps = False
 
 
 def kept(conn_id: str) -> Any:
@@ -57,6 +71,55 @@ def peer_connection_from_airflow(conn_id: str, read: Callable[[str], Any] = kept
     if conn.conn_type not in CONN_TYPES:  # before its extra is read, which no error may show
         return peer_connection_from_fields(Fields(conn.conn_type, None, None, {}, False), conn_id)
     return peer_connection_from_text(_as_text(conn), conn_id)
+
+
+def connect_server_from_airflow(conn_id: str, read: Callable[[str], Any] = kept) -> Address:
+    """Return the Spark Connect server of a connection of Airflow. Raises SourceError, SparkConnectError."""
+    conn = read(conn_id) if is_conn_id(conn_id) else None
+    if conn is None:
+        raise SparkConnectError(
+            f"connection {one_line(repr(conn_id), MAX_SHOWN_CHARS)} is not defined",
+            "Add one of type spark_connect (docs/spark.md); without it Airflow runs jobs by spark-submit",
+        )
+    return connect_server_of(conn_id, conn)
+
+
+def connect_server_of(conn_id: str, conn: Any) -> Address:
+    """Return the Spark Connect server that a connection describes. Raises SparkConnectError, which names the wrong field."""
+    from walferry.jobs.connect.server import DEFAULT_PORT, Address
+
+    host = (conn.host or "").removeprefix("sc://")
+    if not _is_host(host):  # the error does not show the host: a token may have been put there
+        raise SparkConnectError(
+            f"connection {conn_id!r}: its host must be just a server's name or address",
+            "The port and the token (the password) have fields of their own, `use_ssl` is in its extra",
+        )
+    token = conn.password or ""
+    if not all("!" <= char <= "~" for char in token):
+        raise SparkConnectError(
+            f"connection {conn_id!r}: its password, the server's token, has a blank, a line break, or a character that "
+            "is not ASCII, and so cannot be sent"
+        )
+    tls = str(conn.extra_dejson.get("use_ssl", False)).lower() == "true"
+    tasks = conn.extra_dejson.get("tasks", Address.tasks)
+    if type(tasks) is not int or not 0 < tasks <= MAX_TASKS:
+        raise SparkConnectError(f"connection {conn_id!r}: `tasks` in its extra must be a number from 1 to {MAX_TASKS}")
+    address = Address(host, conn.port or DEFAULT_PORT, conn.login or "walferry", token, tls, tasks)
+    if address.token and not tls and not address.local:
+        raise SparkConnectError(
+            f"connection {conn_id!r}: the token would travel to {address} unencrypted",
+            'Have the server, or a proxy before it, use TLS, and add {"use_ssl": true} to its extra',
+        )
+    return address
+
+
+def _is_host(text: str) -> bool:
+    """Return whether the text is the name of a host, or an IP address, in brackets or not."""
+    try:
+        ipaddress.ip_address(text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text)
+    except ValueError:
+        return _HOST_NAME.fullmatch(text) is not None
+    return "%" not in text  # a zone
 
 
 def _as_text(conn: Any) -> str:

@@ -4,6 +4,7 @@
     peers      checks one peer: its configuration, its peer cluster, its tables there, its queues
     logins     checks whether a login can be used on this machine: its files, and a ticket from the KDC
     upgrade    checks what the next step of an upgrade to HBase 3 needs
+    spark      checks a Spark Connect server by a small job
     servers    asks many servers in parallel, and reports each server's answer, or why there is none
 
 These checks change nothing but the time of a znode of Walferry's own.

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConnectHook
+from walferry.airflow.hooks.spark_connect import CONNECT_CONN_ID, WalferryConnectHook
 from walferry.airflow.hooks.spark_output import failure, not_started
 from walferry.airflow.literal import LiteralFields
 from walferry.airflow.operators.links import LINKS
@@ -25,6 +25,7 @@ from walferry.base.texts import one_line
 from walferry.jobs.archive import build_archive
 from walferry.jobs.archive_entry import cache_folder
 from walferry.replication.source.cluster import SourceCluster
+from walferry.runs.airflow_connection import SparkConnectError
 
 if TYPE_CHECKING:
     from walferry.jobs.connect.connect_job import ConnectJob
@@ -55,7 +56,7 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
     operator_extra_links = LINKS
 
     def __init__(
-        self, *, conn_id: str = "spark_default", connect_conn_id: str = "spark_connect", conf: dict[str, Any] | None = None,
+        self, *, conn_id: str = "spark_default", connect_conn_id: str = CONNECT_CONN_ID, conf: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:  # fmt: skip
         # The provider can find an application again, but a job that is submitted again goes on from ZooKeeper anyway.

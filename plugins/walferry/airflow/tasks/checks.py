@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from itertools import chain
 
 from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.run_checks import check_run
+from walferry.airflow.hooks.spark_connect import CONNECT_CONN_ID, WalferryConnectHook
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
 from walferry.runs.failures import Failures
@@ -21,11 +23,13 @@ class ConnectionFailures(Failures):
 def check() -> None:
     """Check everything that the connections have to lead to."""
     from walferry.admin.diagnosis import source as checks
+    from walferry.admin.diagnosis.spark import connect_server_findings
 
     context = check_run()
     wrong, count = [], 0
     peer = context["params"]["peer"]
-    for finding in checks.check(source(), [peer] if peer else []):
+    of_spark = connect_server_findings(WalferryConnectHook(CONNECT_CONN_ID).address)
+    for finding in chain(checks.check(source(), [peer] if peer else []), of_spark):
         count += 1
         if finding.severity == "wrong":
             wrong.append(finding.line)

@@ -65,6 +65,12 @@ def levels() -> list[str]:
     return [name for i, name in enumerate(names) if all(found.get(each) for level in names[i:] for each in LEVELS[level])]
 
 
+def prebuilt_folder(level: str) -> Path:
+    """Return the library's folder for code of this level."""
+    # numba writes an index before its data. So another numba must not have data of the same name.
+    return PREBUILT / f"{level}-numba-{numba.__version__}"
+
+
 def unmanaged(kernel: Kernel) -> Kernel:
     """Compile `kernel` to machine code for the types of its annotations, once it is called. Other arrays raise TypeError."""
     kernel.__qualname__ += f"_{_digest(kernel.__module__)}"
@@ -150,8 +156,7 @@ def _prebuilt(level: str) -> type[_Cache]:
 
     class Locator(InTreeCacheLocator):
         def get_cache_path(self) -> str:
-            # numba writes an index before its data. So another numba must not have data of the same name.
-            return str(PREBUILT / f"{level}-numba-{numba.__version__}")
+            return str(prebuilt_folder(level))
 
         def get_source_stamp(self) -> str:
             return ""  # the digest in a kernel's name says for which sources it is
