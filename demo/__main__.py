@@ -96,6 +96,11 @@ def run_rounds(site: Site, airflow: Airflow, source: JavaClient, peer_cluster: J
     say(f"$ walferry {' '.join(create)}")
     say(commands.walferry(site.connection, *create).rstrip())
 
+    step("Checking all that batches need, also with a small job on Spark Connect")
+    check = ["check", PEER, "--connect-conn-id", "spark_connect"]
+    say(f"$ walferry {' '.join(check)}")
+    say(commands.walferry(site.connection, *check, may_end_with=(0, 3), of_airflow=airflow.environment).rstrip())
+
     step("Round 1: writing to the source, and nothing to the peer cluster")
     write(source, edits.first_round())
     step("Waiting for Airflow")

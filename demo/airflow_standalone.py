@@ -23,6 +23,7 @@ LOG_TAIL_LINES = 60
 REPORT_EVERY_SECONDS = 10
 TRIES = 5
 ENDED = ("success", "failed")
+LOCAL_SETTINGS = "import walferry.airflow.preload\n"  # tasks are forked from a process that has imported the library
 
 
 class AirflowError(RuntimeError):
@@ -43,7 +44,8 @@ class Airflow:
 
     def launch(self) -> None:
         """Start Airflow without waiting for it."""
-        self._home.mkdir(parents=True, exist_ok=True)
+        (self._home / "config").mkdir(parents=True, exist_ok=True)
+        (self._home / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
         with self._log.open("wb") as out:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "embedded.hold", str(Path(sys.executable).with_name("airflow")), "standalone"],

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from demo.state import REPO
@@ -17,9 +18,14 @@ from embedded.processes import ClusterError
 TIMEOUT_SECONDS = 300
 
 
-def walferry(connection: str, *arguments: str, may_end_with: tuple[int, ...] = (0,)) -> str:
-    """Run an operator's command; what it printed. Raises ClusterError if it ends with another status."""
-    environment = {**os.environ, "AIRFLOW_CONN_HBASE_SOURCE": connection, "PYTHONPATH": str(REPO / "plugins")}
+def walferry(
+    connection: str, *arguments: str, may_end_with: tuple[int, ...] = (0,), of_airflow: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Run an operator's command, with Airflow's environment if it needs Airflow; what it printed.
+
+    Raises ClusterError if it ends with another status.
+    """
+    environment = {**os.environ, **of_airflow, "AIRFLOW_CONN_HBASE_SOURCE": connection, "PYTHONPATH": str(REPO / "plugins")}
     done = subprocess.run(
         [sys.executable, "-m", "walferry.cli", *arguments],
         env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False,
