@@ -90,7 +90,7 @@ def load_files(address: ClusterAddress, table: str, folder: str) -> None:
         finally:
             process.kill()
         if process.popen.returncode:
-            raise ClusterError(f"nothing was loaded into {table}; {process.tail()}")
+            raise ClusterError(f"nothing was loaded into {table}", process.tail())
 
 
 def _peer_value(cluster_key: str, configuration: Mapping[str, str]) -> bytes:

@@ -64,7 +64,7 @@ class RegionServer:
         """`host,port,startcode`, as in ZooKeeper."""
         name = _serving_as(self.process)
         if name is None:
-            raise ClusterError(f"{self.process.name} has not reported to its master yet; {self.process.tail()}")
+            raise ClusterError(f"{self.process.name} has not reported to its master yet", self.process.tail())
         return name
 
 

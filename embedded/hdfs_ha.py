@@ -148,4 +148,4 @@ class HaHdfs(Hdfs):
         )
         wait_until(lambda: not admin.alive, f"haadmin {' '.join(args)}", processes=[], timeout=START_TIMEOUT_SECONDS)
         if admin.popen.returncode:
-            raise ClusterError(f"haadmin {' '.join(args)} failed; {admin.tail()}")
+            raise ClusterError(f"haadmin {' '.join(args)} failed", admin.tail())

@@ -73,7 +73,7 @@ class MasterlessCluster(DistributedCluster):
         wait_until(lambda: not process.alive, "hbck has ended", processes=[], timeout=HBCK_TIMEOUT_SECONDS)
         found = re.search(r"^(\d+) inconsistencies detected", process.log_text(), re.MULTILINE)
         if found is None:
-            raise ClusterError(f"hbck did not get to its end; {process.tail()}")
+            raise ClusterError("hbck did not get to its end", process.tail())
         return HbckReport(int(found[1]), process.log_text())
 
     def __enter__(self) -> MasterlessCluster:

@@ -56,7 +56,7 @@ def run_phoenix_4(address: ClusterAddress, *statements: str, tenant: str | None 
             process.kill()
         text = process.log_text()
         if process.popen.returncode or "\nError:" in text:
-            raise ClusterError(f"a statement failed; {process.tail()}")
+            raise ClusterError("a statement failed", process.tail())
         return [tuple(row) for row in csv.reader((line for line in text.splitlines() if line.startswith("'")), quotechar="'")]
 
 

@@ -26,7 +26,11 @@ ZOOKEEPER_WITHOUT_FSYNC = "-Dzookeeper.forceSync=no"
 
 
 class ClusterError(RuntimeError):
-    """A process of an embedded cluster did not start, or did not do its work."""
+    """A process of an embedded cluster did not start, or did not do its work. `problem` is the text without the `logs`' ends."""
+
+    def __init__(self, problem: str, logs: str = "") -> None:
+        super().__init__(f"{problem}; {logs}" if logs else problem)
+        self.problem = problem
 
 
 @dataclass(frozen=True)
@@ -143,10 +147,10 @@ def wait_until(done: Callable[[], bool], what: str, *, processes: Iterable[JavaP
         for process in processes:
             if not process.alive:
                 code = process.popen.returncode
-                raise ClusterError(f"{process.name} ended with code {code} before {what}; {process.tail()}")
+                raise ClusterError(f"{process.name} ended with code {code} before {what}", process.tail())
         if time.monotonic() > deadline:
             tails = "\n".join(process.tail() for process in processes)
-            raise ClusterError(f"not within {timeout:.0f} s: {what}; {tails}")
+            raise ClusterError(f"not within {timeout:.0f} s: {what}", tails)
         time.sleep(0.1)
 
 

@@ -143,7 +143,7 @@ class SparkCluster:
         while not done():
             if time.monotonic() > give_up or any(process.poll() is not None for process in self._processes):
                 tails = "\n".join(f"the end of {log}:\n{_tail(log)}" for log in sorted(self.folder.glob("*.log")))
-                raise ClusterError(f"not within {START_TIMEOUT_SECONDS} s: {what}; {tails}")
+                raise ClusterError(f"not within {START_TIMEOUT_SECONDS} s: {what}", tails)
             time.sleep(0.1)
 
     def _executor_processes(self) -> dict[Path, psutil.Process]:

@@ -119,7 +119,7 @@ class ConnectServer:
         while READY not in self.log_text():
             if self._process is None or self._process.poll() is not None or time.monotonic() > give_up:
                 tail = "\n".join(self.log_text().splitlines()[-LOG_TAIL_LINES:])
-                raise ClusterError(f"the Spark Connect server did not start; the end of {self._log}:\n{tail}")
+                raise ClusterError("the Spark Connect server did not start", f"the end of {self._log}:\n{tail}")
             time.sleep(0.1)
 
     def stop(self) -> None:

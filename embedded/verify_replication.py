@@ -36,5 +36,5 @@ def counters_of(job: JavaProcess, timeout: float) -> dict[str, int]:
     finally:
         job.kill()
     if code:
-        raise ClusterError(f"VerifyReplication ended with code {code}; {job.tail()}")
+        raise ClusterError(f"VerifyReplication ended with code {code}", job.tail())
     return {name: int(count) for name, count in re.findall(r"^\s+([A-Z_]+ROWS)=(\d+)$", job.log_text(), re.MULTILINE)}
