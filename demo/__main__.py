@@ -9,46 +9,56 @@ succeeded and both sides compare as they should.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
 import time
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from demo import commands, edits, outcome
-from demo.airflow_standalone import ENDED, Airflow, AirflowError
+from demo.airflow_standalone import ENDED, REPORT_EVERY_SECONDS, Airflow
 from demo.control import Control
 from demo.faults import Faults
 from demo.secured import site_asked_for
 from demo.site import Site
-from demo.state import State
+from demo.state import REPO, State
 from embedded.client import ClientJvm, JavaClient, JavaClientError
 from embedded.ivy import JarsMissingError
 from embedded.java import JavaMissingError
 from embedded.processes import ClusterError
 from embedded.spark_connect import ConnectServer
 from embedded.wire import Mutation
+from walferry.base.periodic import every
 
 DAG, WATCH = "replicate_peer", "watch_replication"
 PEER = "demo"
 PAGE = "plugin/walferry/walferry/replication"  # below Airflow's URL
+LOGS = REPO / ".cache" / "demo-logs"  # of the last demo that has failed
 STARTED = time.monotonic()
+QUIET_START_SECONDS = 30.0  # what the clusters and Spark take on two cores that do nothing else
 
 
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         with tempfile.TemporaryDirectory(prefix="walferry-demo-", ignore_cleanup_errors=True) as folder:
-            return demonstrate(Path(folder), once=os.environ.get("DEMO_ONCE") == "1")
-    except (ClusterError, AirflowError, JavaClientError, JavaMissingError, JarsMissingError) as error:
+            try:
+                return demonstrate(Path(folder), once=os.environ.get("DEMO_ONCE") == "1")
+            except (ClusterError, JavaClientError) as error:
+                problem = error.problem if isinstance(error, ClusterError) else str(error).partition("\n")[0]
+                print(f"\ndemo: {problem}. {keep_logs(Path(folder))}", file=sys.stderr)
+                return 1
+    except (JavaMissingError, JarsMissingError) as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nEnded.")
-        return 1
+        return 0
 
 
 def demonstrate(folder: Path, *, once: bool) -> int:
@@ -61,15 +71,20 @@ def demonstrate(folder: Path, *, once: bool) -> int:
     )
     try:
         step("Starting two HBase clusters, each with a ZooKeeper of its own, a Spark Connect server, and Airflow")
-        for starting in (site, spark, airflow):
-            starting.launch()
-        site.await_ready()
+        with waiting(site.begins_with):
+            site.launch()
+        spark.launch()
+        airflow.launch()
         for cluster in (site.source, site.peer_cluster):
+            with waiting(f"HBase {cluster.name}"):
+                cluster.await_ready()
             say(f"HBase {cluster.name}: {cluster.address.cluster_key}, files in {cluster.address.wal_root}")
         for line in site.protection:
             say(line)
-        spark.await_ready()
+        with waiting("Spark Connect"):
+            spark.await_ready()
         say(f"Spark Connect: localhost:{spark.port}; batches begin there at once, without starting Spark")
+        airflow.slowness = max(1.0, (time.monotonic() - STARTED) / QUIET_START_SECONDS)
 
         with ClientJvm(folder / "client", options=site.jvm_options) as jvm:
             source, peer_cluster = jvm.client(site.source.address), jvm.client(site.peer_cluster.address)
@@ -99,14 +114,17 @@ def run_rounds(site: Site, airflow: Airflow, source: JavaClient, peer_cluster: J
     step("Checking all that batches need, also with a small job on Spark Connect")
     check = ["check", PEER, "--connect-conn-id", "spark_connect"]
     say(f"$ walferry {' '.join(check)}")
-    say(commands.walferry(site.connection, *check, may_end_with=(0, 3), of_airflow=airflow.environment).rstrip())
+    with waiting("the check"):
+        found = commands.walferry(site.connection, *check, may_end_with=(0, 3), of_airflow=airflow.environment)
+    say("\n".join(f"  {line}" for line in found.splitlines()))
 
     step("Round 1: writing to the source, and nothing to the peer cluster")
     write(source, edits.first_round())
     step("Waiting for Airflow")
-    airflow.await_dag(DAG)
+    with waiting("Airflow"):
+        airflow.await_dag(DAG)
     airflow.unpause(DAG)
-    say(f"Airflow: {airflow.url}. The DAG begins a run of its own now, and then whenever RegionServers have written something.")
+    say(f"Airflow: {airflow.url}. DAG {DAG} runs by itself from now on, whenever RegionServers have written something.")
     holds = replicate("Round 1", source, peer_cluster, airflow, known=set())
 
     known = {run["dag_run_id"] for run in airflow.await_runs(DAG)}
@@ -130,10 +148,14 @@ def write(source: JavaClient, mutations: Mapping[str, list[Mutation]]) -> None:
 def replicate(title: str, source: JavaClient, peer_cluster: JavaClient, airflow: Airflow, *, known: set[str]) -> bool:
     """Have Airflow's scheduler run the DAG, and compare both sides. Returns whether everything is as it should be.
 
-    `known` are the earlier runs. The asset's watcher may have begun a run beside ours, which then ships a part.
+    `known` are the earlier runs. The first one is the schedule's, which begins as the DAG is unpaused. Later ones we begin; the
+    asset's watcher may begin a run beside ours, which then ships a part.
     """
     step(f"{title}: Airflow runs DAG {DAG}")
-    say(f"triggered {airflow.trigger(DAG, {'peer': PEER})}")
+    if known:
+        say(f"triggered {airflow.trigger(DAG, {'peer': PEER})}")
+    else:
+        airflow.await_begun(DAG)
     runs = [run for run in airflow.await_runs(DAG, lambda runs: tell(airflow, runs)) if run["dag_run_id"] not in known]
     for run in runs:
         say(f"{run['dag_run_id']}: {run['state']}")
@@ -192,6 +214,28 @@ def open_page(page: str) -> None:
     """Open the page in a browser, if a person with a desktop has started the demo."""
     if sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         webbrowser.open(page)
+
+
+def keep_logs(folder: Path) -> str:
+    """Copy the logs of a demo that has failed to where they stay. Returns what to do."""
+    shutil.rmtree(LOGS, ignore_errors=True)
+    for log in folder.rglob("*.log"):
+        copy = LOGS / log.relative_to(folder)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(log, copy)
+    return f"Try again when the machine has less to do, with 4 GB of free memory; the logs are in {os.path.relpath(LOGS)}"
+
+
+@contextmanager
+def waiting(for_what: str) -> Iterator[None]:
+    """Say every few seconds what is waited for, so that a slow start is not a silent one."""
+    begun = time.monotonic()
+
+    def report() -> None:
+        say(f"waiting for {for_what}, {time.monotonic() - begun:.0f} s so far")
+
+    with every(REPORT_EVERY_SECONDS, report):
+        yield
 
 
 def step(title: str) -> None:

@@ -8,39 +8,45 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from embedded.processes import free_port
+from embedded.processes import ClusterError, free_port
 
 REPO = Path(__file__).resolve().parents[1]
 START_TIMEOUT_SECONDS = 300
 RUN_TIMEOUT_SECONDS = 600
 CALL_TIMEOUT_SECONDS = 30
+CALLS_TIMEOUT_SECONDS = 120  # for a call with all its tries
 LOG_TAIL_LINES = 60
 REPORT_EVERY_SECONDS = 10
-TRIES = 5
 ENDED = ("success", "failed")
+SLOW_MACHINE_SECONDS = "120"
 LOCAL_SETTINGS = "import walferry.airflow.preload\n"  # tasks are forked from a process that has imported the library
 
 
-class AirflowError(RuntimeError):
+class AirflowError(ClusterError):
     """Airflow did not start, or a run did not end."""
 
 
 class Airflow:
-    """Airflow under `home`. It ends with this process. `connections` are environment variables AIRFLOW_CONN_…"""
+    """Airflow under `home`. It ends with this process. `connections` are environment variables AIRFLOW_CONN_…
+
+    On a machine that is `slowness` times as slow as it should be, it gets as much more time for all that it does.
+    """
 
     def __init__(self, home: Path, connections: Mapping[str, str]) -> None:
         self.url = f"http://localhost:{free_port()}"
         self._home = home
         self._log = home / "airflow.log"
+        self.slowness = 1.0
         self.environment = {**_settings(home, self.url), **connections}  # what its processes have besides ours
         self._environment = {**os.environ, **self.environment}
         self._process: subprocess.Popen[bytes] | None = None
-        self._client = httpx.Client(base_url=self.url, timeout=CALL_TIMEOUT_SECONDS)
+        self._client = httpx.Client(base_url=self.url)
 
     def launch(self) -> None:
         """Start Airflow without waiting for it."""
@@ -58,12 +64,13 @@ class Airflow:
 
     def await_dag(self, dag_id: str) -> None:
         """Wait until scheduler, DAG processor and API are up and know the DAG."""
-        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        seconds = START_TIMEOUT_SECONDS * self.slowness
+        deadline = time.monotonic() + seconds
         while not (self._is_healthy() and self._logged_in() and self._get(f"/api/v2/dags/{dag_id}") is not None):
             if self._process is None or self._process.poll() is not None:
-                raise AirflowError(f"Airflow ended while starting; {self.log_tail()}")
+                raise AirflowError("Airflow ended while starting", self.log_tail())
             if time.monotonic() > deadline:
-                raise AirflowError(f"Airflow does not know DAG {dag_id} after {START_TIMEOUT_SECONDS} s; {self.log_tail()}")
+                raise AirflowError(f"Airflow does not know DAG {dag_id} after {seconds:.0f} s", self.log_tail())
             time.sleep(0.5)
 
     def unpause(self, dag_id: str) -> None:
@@ -75,17 +82,27 @@ class Airflow:
         return self._get(f"/api/v2/dags/{dag_id}/details") or {}
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
-        """Have the scheduler run the DAG. Returns the run's id."""
-        run = self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf)})
-        return str(run["dag_run_id"])
+        """Have the scheduler run the DAG. Returns the run's id, which is ours, so that a second try begins no second run."""
+        run_id = f"manual__{datetime.now(UTC).isoformat()}"
+        self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)})
+        return run_id
 
     def command(self, *words: str) -> str:
         """Run the command `airflow` beside the running servers; returns what it printed."""
         command = [str(Path(sys.executable).with_name("airflow")), *words]
         done = subprocess.run(command, capture_output=True, text=True, cwd=REPO, env=self._environment, check=False)
         if done.returncode:
-            raise AirflowError(f"airflow {' '.join(words)}: exit code {done.returncode}: {done.stderr[-2000:]}")
+            raise AirflowError(f"airflow {' '.join(words)}: exit code {done.returncode}", done.stderr[-2000:])
         return done.stdout
+
+    def await_begun(self, dag_id: str) -> None:
+        """Wait until the DAG has a run."""
+        seconds = START_TIMEOUT_SECONDS * self.slowness
+        deadline = time.monotonic() + seconds
+        while not self.runs(dag_id):
+            if time.monotonic() > deadline:
+                raise AirflowError(f"no run of {dag_id} began within {seconds:.0f} s", self.log_tail())
+            time.sleep(0.5)
 
     def await_runs(self, dag_id: str, waiting: Callable[[list[dict[str, Any]]], None] | None = None) -> list[dict[str, Any]]:
         """Wait until no run is queued or running. Returns all runs, which then are `success` or `failed`.
@@ -93,7 +110,8 @@ class Airflow:
         `waiting` gets all runs now and then, while some have not ended.
         """
         reported = time.monotonic()
-        deadline = time.monotonic() + RUN_TIMEOUT_SECONDS
+        seconds = RUN_TIMEOUT_SECONDS * self.slowness
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             runs = self.runs(dag_id)
             if all(run["state"] in ENDED for run in runs):
@@ -102,7 +120,7 @@ class Airflow:
                 waiting(runs)
                 reported = time.monotonic()
             time.sleep(0.5)
-        raise AirflowError(f"runs of {dag_id} did not end within {RUN_TIMEOUT_SECONDS} s; {self.log_tail()}")
+        raise AirflowError(f"runs of {dag_id} did not end within {seconds:.0f} s", self.log_tail())
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """All runs, the oldest first, with the scheduled ones."""
@@ -111,13 +129,14 @@ class Airflow:
 
     def await_run(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """Wait until this run has ended."""
-        deadline = time.monotonic() + RUN_TIMEOUT_SECONDS
+        seconds = RUN_TIMEOUT_SECONDS * self.slowness
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             run = self._get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")
             if run is not None and run["state"] in ENDED:
                 return run
             time.sleep(0.5)
-        raise AirflowError(f"run {run_id} of {dag_id} did not end within {RUN_TIMEOUT_SECONDS} s; {self.log_tail()}")
+        raise AirflowError(f"run {run_id} of {dag_id} did not end within {seconds:.0f} s", self.log_tail())
 
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """A run's task instances."""
@@ -170,7 +189,7 @@ class Airflow:
 
     def _is_healthy(self) -> bool:
         try:
-            health = self._client.get("/api/v2/monitor/health").json()
+            health = self._client.get("/api/v2/monitor/health", timeout=CALL_TIMEOUT_SECONDS).json()
         except (httpx.HTTPError, ValueError):
             return False
         return all(health.get(part, {}).get("status") == "healthy" for part in ("scheduler", "dag_processor"))
@@ -182,29 +201,39 @@ class Airflow:
         return True
 
     def _get(self, path: str) -> dict[str, Any] | None:
-        """The answer, or None if it does not exist. Tries again on a busy machine, since reading twice does no harm."""
-        for left in reversed(range(TRIES)):
-            try:
-                answer = self._client.get(path)
-                if answer.status_code == httpx.codes.NOT_FOUND:
-                    return None
-                answer.raise_for_status()
-                value: dict[str, Any] = answer.json()
-                return value
-            except httpx.HTTPError as error:
-                if left == 0:
-                    raise AirflowError(f"GET {path}: {error}; {self.log_tail()}") from error
-                time.sleep(1)
-        raise AssertionError("unreachable")
+        """Return the answer, or None if it does not exist."""
+        answer = self._answer("GET", path)
+        return None if answer.status_code == httpx.codes.NOT_FOUND else self._content(answer)
 
     def _call(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            answer = self._client.request(method, path, json=body)
-            answer.raise_for_status()
-        except httpx.HTTPError as error:
-            raise AirflowError(f"{method} {path}: {error}; {self.log_tail()}") from error
+        """Return the answer to a call that does no harm when it is made twice."""
+        answer = self._answer(method, path, body)
+        return {} if answer.status_code == httpx.codes.CONFLICT else self._content(answer)  # an earlier try has done it
+
+    def _content(self, answer: httpx.Response) -> dict[str, Any]:
+        if answer.is_error:
+            raise AirflowError(
+                f"{answer.request.method} {answer.request.url.path}: Airflow answered {answer.status_code} {answer.text[:500]}",
+                self.log_tail(),
+            )
         value: dict[str, Any] = answer.json()
         return value
+
+    def _answer(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
+        """Ask until there is an answer: a busy machine may lose calls. Raises AirflowError."""
+        seconds = CALLS_TIMEOUT_SECONDS * self.slowness
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                answer = self._client.request(method, path, json=body, timeout=CALL_TIMEOUT_SECONDS * self.slowness)
+                if not answer.is_server_error:
+                    return answer
+                problem = f"it answered {answer.status_code}"
+            except httpx.HTTPError as error:
+                problem = str(error) or type(error).__name__
+            if time.monotonic() > deadline:
+                raise AirflowError(f"Airflow did not answer {method} {path} within {seconds:.0f} s: {problem}", self.log_tail())
+            time.sleep(1)
 
 
 def _settings(home: Path, url: str) -> dict[str, str]:
@@ -221,6 +250,12 @@ def _settings(home: Path, url: str) -> dict[str, str]:
         "AIRFLOW__API__PORT": port,
         "AIRFLOW__API__BASE_URL": url,
         "AIRFLOW__API__WORKERS": "1",
+        # Tasks whose call of the API takes longer fail, and DAG files whose import does are not there.
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": SLOW_MACHINE_SECONDS,
+        "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": SLOW_MACHINE_SECONDS,
+        "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": SLOW_MACHINE_SECONDS,
+        "AIRFLOW__DAG_PROCESSOR__HEALTH_CHECK_THRESHOLD": SLOW_MACHINE_SECONDS,
+        "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": SLOW_MACHINE_SECONDS,
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
         # `airflow standalone` looks on PATH for the commands that it starts.

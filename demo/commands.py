@@ -32,7 +32,8 @@ def walferry(
     )  # fmt: skip
     if done.returncode not in may_end_with:
         reported = (done.stdout + done.stderr).rstrip()
-        raise ClusterError(f"`walferry {' '.join(arguments)}` failed with code {done.returncode}: {reported}")
+        why = reported.splitlines()[-1] if reported else "it printed nothing"
+        raise ClusterError(f"`walferry {' '.join(arguments)}` failed with code {done.returncode}: {why}", reported)
     return done.stdout
 
 

@@ -29,6 +29,7 @@ class SecuredSite(Site):
     """The same two clusters in one realm. The source's files are on an HDFS of its own."""
 
     peer_conn_id = PEER_CONN_ID
+    begins_with = "a KDC, HDFS and ZooKeeper"
 
     def __init__(self, folder: Path) -> None:
         self.kerberos = Kerberos(folder / "kdc", {REALM: [*principals(), WALFERRY]})

@@ -26,6 +26,7 @@ class Site:
     """Two clusters of two RegionServers each, with all their files under `folder`."""
 
     peer_conn_id: str | None = None  # the connection of the peer cluster, if it has one
+    begins_with = "ZooKeeper"  # what `launch` waits for
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -62,7 +62,7 @@ def test_nothing_on_both_sides_does_not_hold(both):
 def test_a_batch_that_failed_is_told_with_its_reason():
     totals = dict.fromkeys(outcome.COLUMNS, 1234)
     report = {
-        "totals": {**totals, "cellsFiltered": 7, "filteredByReason": {"not_global": 7}},
+        "totals": {**totals, "cellsFiltered": 7, "filteredByReason": {"not_global": 8, "namespaces": 9}},
         "failures": ["the peer cluster is gone"],
     }
 
@@ -70,7 +70,13 @@ def test_a_batch_that_failed_is_told_with_its_reason():
 
     assert lines[2].split() == ["manual", *["1,234"] * 7]
     assert lines[3:] == [
-        "  filtered in manual, not_global: 7",
-        "  filtered in manual, cells of entries that were shipped in part: 7",
+        "  left out by manual: whole entries: 8; cells of others: 7 (their families are LOCAL, and so are not replicated)",
+        "  left out by manual: 9 entries (namespaces)",
         "  FAILED in manual: the peer cluster is gone",
     ]
+
+
+def test_a_batch_that_had_nothing_to_do_is_no_row_of_zeros():
+    idle = {"totals": {**dict.fromkeys(outcome.COLUMNS, 0), "cellsFiltered": 0, "filteredByReason": {}}, "failures": []}
+
+    assert outcome.shipped([("scheduled", idle)]) == ["  nothing was left to ship"]
