@@ -120,6 +120,17 @@ def test_a_wal_with_a_lost_byte_is_its_group_s_trouble(sides, at, peer, both, qu
     assert not (tmp_path / "archive").exists()
 
 
+def test_a_wal_of_0_bytes_is_passed_over_and_leaves_its_queue(sides, at, peer, queue, recording):
+    """HBase's own replication stops there: its server died before it had written the header."""
+    queue.add(recording.content)
+    queue.add(b"")
+    queue.add(b"")
+    summary = ship_queue(at, peer, queue)
+    assert (summary.status, summary.completedLogs) == (Status.DONE, 3), summary.error
+    assert queue.positions() == {}
+    assert rows_at(sides.peer_cluster, recording.table) == {entry.cells[0].row for entry in recording.puts}
+
+
 @pytest.mark.parametrize("policy", [BrokenWals.STOP, BrokenWals.WHOLE_ENTRIES])
 def test_without_being_asked_to_nothing_is_given_up(sides, at, peer, queue, recording, policy, tmp_path):
     wal = queue.add(broken(recording))

@@ -1,4 +1,4 @@
-"""docs/errors.md contains each kind of error, with the texts of the code."""
+"""docs/errors contains each kind of error, with the texts of the code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 LIBRARY = [path for path in sorted((REPO / "plugins/walferry").rglob("*.py")) if "_pb2" not in path.name]
-PAGE = (REPO / "docs/errors.md").read_text()
+PAGE = "".join(path.read_text() for path in sorted((REPO / "docs/errors").glob("*.md")))
 HEADINGS = re.findall(r"(?m)^### (.+)$", PAGE)
 OTHERS = {"AccessDeniedException", "Failed to copy HFiles"}  # of HBase's servers
 
