@@ -49,7 +49,8 @@ QUESTIONS = {
     "cores per GB": "figures",
     # Errors, as they are printed
     "the token would travel to spark1:15002 unencrypted": "errors/spark",
-    "the children cannot be listed: their names take more than": "errors/peers",
+    "the ticket of walferry@EAST has expired": "errors/logins",
+    "BatchFailed": "errors/batches",
 }
 
 
