@@ -3,6 +3,7 @@
 
 const REFRESH_MS = 5000;
 const SLOWEST_MS = 60000; // between two tries while the server does not answer
+const SELECTED_MS = 20000; // for a text that a button has selected to be copied by hand
 
 function followTheme() {
   let theme = null;
@@ -49,6 +50,8 @@ function openOutside(event) {
   twin.remove();
 }
 
+let selected = { code: null, until: 0 }; // what a button has selected, and until when that keeps the page from being refreshed
+
 async function copy(event) {
   const button = event.target.closest("button.copy");
   if (!button) {
@@ -60,6 +63,7 @@ async function copy(event) {
     button.textContent = "Copied";
   } catch {
     getSelection().selectAllChildren(code);
+    selected = { code, until: Date.now() + SELECTED_MS };
     button.textContent = "Selected: press Ctrl+C";
   }
 }
@@ -72,6 +76,9 @@ function showButtons() {
 
 /** Why a refresh would take something out of the viewer's hands; empty if it would not. */
 function inUse() {
+  if (selected.code && Date.now() > selected.until && selected.code.contains(getSelection().anchorNode)) {
+    getSelection().removeAllRanges();
+  }
   if (!getSelection().isCollapsed) {
     return "Not refreshed while text is selected";
   }
