@@ -97,6 +97,19 @@ def test_no_state_is_wider_than_the_window(show: ShowState, state: str, width: i
     assert not outside
 
 
+@pytest.mark.parametrize("width", [NARROW, WIDTH])
+def test_each_peer_has_a_row_that_leads_to_all_about_it_and_needs_no_scrolling_sideways(show: ShowState, width: int) -> None:
+    page = show("behind", width=width)
+    rows = page.get_by_role("region", name="Peers of source")
+    assert rows.evaluate("(each) => each.scrollWidth - each.clientWidth") == 0
+    assert rows.locator("caption").evaluate("(each) => each.clientHeight") < 40  # one line
+    expect(rows.get_by_text("Shipping").first).to_be_in_viewport()
+    link = rows.get_by_role("link").first
+    name = link.inner_text()
+    link.press("Enter")
+    expect(page.get_by_role("heading", name=f"Peer {name} ")).to_be_in_viewport()
+
+
 def test_an_unfolded_form_of_a_queue_is_seen_whole(show: ShowState) -> None:
     page = show("orphaned", width=WIDTH - NAVIGATION)
     table = page.get_by_role("region", name="Queues")
@@ -178,6 +191,18 @@ def test_a_refresh_leaves_focus_and_what_is_unfolded_where_they_were(site: str, 
     expect(form.locator("summary")).to_be_focused()
 
 
+def test_a_refused_clipboard_holds_up_refreshing_for_a_while_only(site: str, open_tab: OpenTab) -> None:
+    page = open_tab(f"{site}/orphaned/replication")
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('refused')); }")
+    form = page.locator("table.queues details.form").first
+    form.locator("summary").click()
+    form.get_by_role("button", name="Copy").click()
+    expect(form.get_by_role("button", name="Selected: press Ctrl+C")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_text("Not refreshed while text is selected")
+    page.evaluate("document.querySelector('#content').dataset.old = 'yes'; selected.until = 0")
+    page.wait_for_selector("#content:not([data-old])")
+
+
 def test_no_refresh_takes_a_filter_out_of_the_hands_of_who_types(site: str, open_tab: OpenTab) -> None:
     page = open_tab(f"{site}/many/replication")
     page.get_by_label("Name contains").press_sequentially("host-00")
@@ -223,7 +248,7 @@ def test_a_viewer_reads_all_and_is_offered_nothing_to_trigger(show: ShowState) -
     expect(page.locator("table.queues")).to_contain_text(server(5))
     assert page.locator("details.form, main form[method=post]").count() == 0
     assert page.get_by_text("Trigger").count() == 0
-    assert "Act" not in page.locator("th").all_inner_texts()
+    assert "Actions" not in page.locator("th").all_inner_texts()
 
 
 def test_a_form_s_parameters_are_copied(show: ShowState) -> None:

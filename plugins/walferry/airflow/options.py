@@ -38,6 +38,12 @@ OPTIONS = {
     "watch_schedule": Option(
         "When the DAG watch_replication runs: a cron expression. Behind semicolons a source may have one of its own.", "* * * * *"
     ),
+    "docs": Option(
+        "The http or https address of Walferry's docs, as `make docs` builds them. The replication page's notices link to their "
+        "runbooks there.",
+        None,
+        "https://docs.example.org/walferry/",
+    ),
     "spark_jobs": Option(
         "The folder of the scripts that spark-submit runs, if it lies neither beside the folder plugins nor in share/walferry of "
         "the environment.",

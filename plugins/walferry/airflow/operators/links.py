@@ -14,12 +14,11 @@ import attrs
 from airflow.sdk import BaseHook, BaseOperator, BaseOperatorLink, conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from walferry.airflow.page.links import URL_ROUTE
+from walferry.airflow.page.links import URL_ROUTE, web_address
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
-MAX_CHARS = 2000
 UI = "ui"  # in the extra of a connection to Spark: the address where Spark's jobs are shown
 
 log = logging.getLogger(__name__)
@@ -29,18 +28,6 @@ def page_of(source: str, peer: str) -> str:
     """Return the address of the replication page with this peer's rows, below Airflow's own path."""
     path = urlsplit(conf.get("api", "base_url", fallback="/") or "/").path.rstrip("/")
     return f"{path}/plugin/{URL_ROUTE}/{URL_ROUTE}/replication?{urlencode({'source': source, 'peer': peer})}"
-
-
-def web_address(text: object) -> str:
-    """Return the text if it is the address of a web page, else an empty text. Scripts, files and passwords are not."""
-    if not isinstance(text, str) or len(text) > MAX_CHARS or not all("!" <= char <= "~" for char in text):
-        return ""
-    try:
-        parts = urlsplit(text)
-        well = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None and parts.port != 0
-    except ValueError:
-        return ""
-    return text if well else ""
 
 
 @attrs.define()

@@ -1,17 +1,33 @@
-"""Addresses of Airflow's own pages. Names of runs come from ZooKeeper, so only valid names of a DAG and a run are linked."""
+"""Addresses of Airflow's own pages, and of runbooks in Walferry's docs.
+
+Names of runs come from ZooKeeper, so only valid names of a DAG and a run are linked.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 SHIPS = "peer.ship"  # the task that ships, in a run of a source's REPLICATE
 REPLICATE = "replicate_peer"
 URL_ROUTE = "walferry"  # the page's route in Airflow's UI
 MAX_RUN_CHARS = 250  # Airflow's own limit for names of DAGs and of runs
+MAX_CHARS = 2000  # of an address
 _DAG = re.compile(r"[\w-][\w.-]*", re.ASCII)
 _TRY = re.compile(r"\.\d+$")
+
+
+def web_address(text: object) -> str:
+    """Return the text if it is the address of a web page, else an empty text. Scripts, files and passwords are not."""
+    if not isinstance(text, str) or len(text) > MAX_CHARS or not all("!" <= char <= "~" for char in text):
+        return ""
+    try:
+        parts = urlsplit(text)
+        well = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None and parts.port != 0
+    except ValueError:
+        return ""
+    return text if well else ""
 
 
 @dataclass(frozen=True)
@@ -25,10 +41,37 @@ class RunLink:
 
 
 @dataclass(frozen=True)
+class Runbook:
+    """A runbook of Walferry's docs, and its address if the docs have one."""
+
+    title: str
+    file: str
+    href: str | None
+
+
+_RUNBOOKS = {
+    "stuck-peer": "A peer is stuck",
+    "peer-cluster-down": "A peer cluster is down",
+    "recovered-queue": "A dead server's queue",
+    "oldwals-growing": "oldWALs grows",
+    "regions-stuck": "Regions are stuck",
+}
+_OF_KIND = {"peer-down": "peer-cluster-down", "orphaned queues": "oldwals-growing"}  # of findings; the others are of a stuck peer
+
+
+@dataclass(frozen=True)
 class Links:
-    """Makes addresses below `root`, the path of Airflow's base URL, which ends with a slash."""
+    """Makes addresses below `root`, the path of Airflow's base URL, which ends with a slash, and below Walferry's docs."""
 
     root: str
+    docs: str = ""
+
+    def runbook(self, name: str = "", kind: str = "") -> Runbook:
+        """Return a runbook by its name, or that of a finding of this kind."""
+        name = name or _OF_KIND.get(kind, "stuck-peer")
+        docs = web_address(self.docs)
+        href = f"{docs.rstrip('/')}/runbooks/{name}.html" if docs else None
+        return Runbook(_RUNBOOKS[name], f"docs/runbooks/{name}.md", href)
 
     def dag(self, dag_id: str) -> str:
         """Return the address of a DAG's page, with the button that opens its form."""

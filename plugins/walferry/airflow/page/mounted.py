@@ -43,12 +43,13 @@ class MountedPage:
 def _make() -> Any:
     from airflow.api_fastapi.app import API_ROOT_PATH
 
+    from walferry.airflow.options import option
     from walferry.airflow.page.access import may_see, may_trigger
     from walferry.airflow.page.app import make_app
     from walferry.airflow.page.links import Links
     from walferry.airflow.page.sources import Sources
 
-    return make_app(may_see, Sources().look, may_trigger, Links(API_ROOT_PATH))
+    return make_app(may_see, Sources().look, may_trigger, Links(API_ROOT_PATH, option("docs")))
 
 
 APPS = [{"app": MountedPage(), "url_prefix": PREFIX, "name": "Walferry's replication page"}]

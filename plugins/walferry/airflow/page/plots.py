@@ -38,14 +38,23 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """A value that a curve should stay below."""
+
+    y: float
+    text: str
+
+
+@dataclass(frozen=True)
 class Curve:
     """A curve to draw, and the same in words."""
 
     name: str
     lines: tuple[Line, ...]
     unknown: tuple[int, ...]  # places where the value is not known
-    top: str  # the value at the upper edge
+    top: str  # the highest value
     words: str
+    limit: Limit | None = None
 
 
 @dataclass(frozen=True)
@@ -69,8 +78,11 @@ class Plot:
     ticks: tuple[Tick, ...]
 
 
-def plot_of(samples: Iterable[Sample], at: float) -> Plot | None:
-    """Return the plot of the day that ends at `at`, in seconds since the epoch; None if no sample is of that day."""
+def plot_of(samples: Iterable[Sample], at: float, max_lag: float | None = None) -> Plot | None:
+    """Return the plot of the day that ends at `at`, in seconds since the epoch; None if no sample is of that day.
+
+    `max_lag`, in seconds, is drawn as a line.
+    """
     last = int(at) // INTERVAL_SECONDS
     shown = [sample for sample in samples if last - SAMPLES < sample.interval <= last]
     if not shown:
@@ -85,12 +97,12 @@ def plot_of(samples: Iterable[Sample], at: float) -> Plot | None:
         for each in shown
     ]
     return Plot(
-        (_curve("Lag", ages, first, duration), _curve("Shipped", rates, first, lambda rate: f"{size(rate)}/s")),
+        (_curve("Lag", ages, first, duration, max_lag), _curve("Shipped", rates, first, lambda rate: f"{size(rate)}/s")),
         tuple(_ticks(first)),
     )
 
 
-def _curve(name: str, points: Sequence[Point], first: int, reported: Callable[[float], str]) -> Curve:
+def _curve(name: str, points: Sequence[Point], first: int, reported: Callable[[float], str], most: float | None = None) -> Curve:
     known = [point for point in points if point.value is not None]
     unknown = tuple(point.x for point in points if point.value is None)
     if not known:
@@ -102,7 +114,10 @@ def _curve(name: str, points: Sequence[Point], first: int, reported: Callable[[f
         f"{name} over the last day: highest {_reported(highest, reported)} at {_clock(first + highest.x)}, "
         f"last known {_reported(known[-1], reported)} at {_clock(first + known[-1].x)}.{missing}"
     )
-    return Curve(name, tuple(_lines(points, top)), unknown, reported(top) if top else "", words)
+    scale = max(top, most or 0)
+    limit = Limit(round(_y(most, scale), 1), reported(most)) if most else None
+    lines = tuple(_lines(points, scale))
+    return Curve(name, lines, unknown, reported(top) if top else "", words, limit)
 
 
 def _reported(point: Point, reported: Callable[[float], str]) -> str:
@@ -124,9 +139,13 @@ def _lines(points: Sequence[Point], top: float) -> Iterable[Line]:
 def _places(part: Sequence[Point], top: float) -> Iterable[str]:
     """Yield the points' places. Each point is as wide as its interval, so that a single point can be seen."""
     for point in part:
-        y = HEIGHT - (HEIGHT - 2) * (point.value or 0) / top if top else HEIGHT
+        y = _y(point.value or 0, top)
         yield f"{point.x},{y:.1f}"
     yield f"{part[-1].x + 1},{y:.1f}"
+
+
+def _y(value: float, top: float) -> float:
+    return HEIGHT - (HEIGHT - 2) * value / top if top else HEIGHT
 
 
 def _ticks(first: int) -> Iterable[Tick]:

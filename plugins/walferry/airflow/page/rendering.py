@@ -139,5 +139,5 @@ def _section(shown_source: ShownSource, wanted: Filters, *, chosen: bool) -> Sec
 def _shown(shown_source: ShownSource, peer: PeerStatus, at_ms: int) -> ShownPeer:
     offered = [forms.ship(shown_source.conn_id, peer)] if peer.managed else []
     again = forms.backfill(shown_source.conn_id, peer, at_ms)
-    plot = plot_of(shown_source.histories.get(peer.id, ()), at_ms / 1000)
+    plot = plot_of(shown_source.histories.get(peer.id, ()), at_ms / 1000, peer.max_lag)
     return ShownPeer(peer, condition(peer), plot, tuple([*offered, again] if again else offered))

@@ -71,7 +71,7 @@ COMPILED = Compiled()
 
 
 @contextmanager
-def browser(*seen: ShownSource, who: str = "operator", dags: Collection[str] = ()) -> Iterator[TestClient]:
+def browser(*seen: ShownSource, who: str = "operator", dags: Collection[str] = (), docs: str = "") -> Iterator[TestClient]:
     """A client of the page that shows these sources. An operator may trigger `dags`, by default all of them."""
     by_name = {each.conn_id: each for each in seen}
 
@@ -84,7 +84,7 @@ def browser(*seen: ShownSource, who: str = "operator", dags: Collection[str] = (
         return frozenset(those if checked(request) == "operator" else ())
 
     with patch.object(rendering, "Environment", partial(Environment, bytecode_cache=COMPILED)):
-        app = make_app(may_see, lambda names: [by_name[name] for name in names], may_trigger, Links("/airflow/"))
+        app = make_app(may_see, lambda names: [by_name[name] for name in names], may_trigger, Links("/airflow/", docs))
     with TestClient(app, headers={"who": who}, raise_server_exceptions=False) as client:
         yield client
 

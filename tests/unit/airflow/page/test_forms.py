@@ -55,5 +55,5 @@ def test_who_may_trigger_one_source_s_runs_is_offered_no_others() -> None:
         links = {str(link["href"]).rpartition("/")[2] for link in page.all("a") if "/dags/" in str(link["href"])}
         assert "replicate_peer-west" in links
         assert not links & {"replicate_peer", "drain_recovered_queue"}
-    assert "Act" in west.texts
-    assert "Act" not in east.texts
+    assert "Actions" in west.texts
+    assert "Actions" not in east.texts

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.airflow.page.pages import LAST, sample
 from tests.unit.observe.status.views import HOUR, MINUTE, NOW
-from walferry.airflow.page.plots import HEIGHT, WIDTH, plot_of
+from walferry.airflow.page.plots import HEIGHT, WIDTH, Limit, plot_of
 from walferry.observe.status.ages import Certainty
 from walferry.observe.status.history import INTERVAL_SECONDS, SAMPLES
 
@@ -26,6 +26,15 @@ def test_each_sample_has_the_place_of_its_time() -> None:
     first, last = (line.points.split() for line in lag.lines)
     assert (first, last) == (["0,2.0", "1,2.0"], [f"{WIDTH - 1},25.0", f"{WIDTH},25.0"])
     assert (lag.top, HEIGHT) == ("1 h", 48)
+
+
+def test_what_a_lag_should_stay_below_is_a_line_and_both_fit() -> None:
+    lag, shipped = plot_of([sample(0, HOUR)], AT, max_lag=2 * 3600).curves  # type: ignore[union-attr]
+    assert (lag.limit, lag.top) == (Limit(2.0, "2 h"), "1 h")
+    assert lag.lines[0].points.startswith(f"{WIDTH - 1},25.0")
+    assert shipped.limit is None
+    lag, _ = plot_of([sample(0, HOUR)], AT, max_lag=1800).curves  # type: ignore[union-attr]
+    assert lag.limit == Limit(25.0, "30 min")
 
 
 def test_a_gap_and_what_is_not_known_break_the_curve() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.airflow.page.pages import BEHIND, LAST, REACHED, Parsed, behind, browser, parsed, sample, shown, shown_source
 from tests.unit.observe.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, group_of, note, notes, peer, queue, view, wal
+from walferry.airflow.page.links import Links
 from walferry.airflow.page.sources import ShownSource
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PositionError
@@ -24,6 +26,7 @@ from walferry.observe.status.peer_clusters import PeerClusterStatus
 from walferry.observe.status.view import Holder
 from walferry.replication.retention.survey import Amount, Blocker, Fate, Forecast, OldWalSurvey, ShippedBy
 
+REPO = Path(__file__).resolve().parents[4]
 RECOVERED = queue(wal(NOW - 5 * HOUR, server=DEAD), queue_id=f"p-{DEAD}")
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[2J{{7*191}}\u200b"
 
@@ -49,6 +52,25 @@ def test_lag_is_the_first_thing_said_of_a_peer_with_its_certainty() -> None:
     assert "position 100" in text
     assert "2 of 3 WALs to ship" in text
     assert "2 WALs to ship, 3 queued" in text
+
+
+def test_each_peer_has_a_row_above_all_the_worst_first_with_its_trouble() -> None:
+    late = queue(wal(NOW - 3 * HOUR, 100), queue_id="late")
+    seen = describe(
+        view(late, peers=(peer("calm"), peer("late"))), peer_clusters={"late": PeerClusterStatus(False, "no answer", NOW)}
+    )
+    page = shown(shown_source(seen))
+    table, cards = page.text.index("Peers, the worst first"), page.text.index("Peer late Peer cluster down")
+    worst = "late Peer cluster down at most 3 h unknown nothing to ship now its peer cluster cannot be reached: no answer"
+    assert (
+        table
+        < page.text.index(worst)
+        < page.text.index("calm Up to date none: nothing waits 0 B nothing to ship now none")
+        < cards
+    )
+    anchors = {(link["href"] or "").removeprefix("#") for link in page.all("a") if (link["href"] or "").startswith("#peer-")}
+    assert anchors == {heading["id"] for heading in page.all("h3") if (heading.get("id") or "").startswith("peer-")}
+    assert len(anchors) == 2
 
 
 def test_what_is_not_known_is_never_shown_as_nothing() -> None:
@@ -88,8 +110,23 @@ def test_who_may_trigger_nothing_is_offered_no_form_and_no_empty_column_for_them
     assert {form["id"] for form in offered.all("details") if form.get("class") == "form"}
     assert not [form for form in seen.all("details") if form.get("class") == "form"]
     assert "Configuration JSON" not in seen.text
-    assert seen.texts.count("Act") == 0 < offered.texts.count("Act")
+    assert seen.texts.count("Actions") == 0 < offered.texts.count("Actions")
     assert SERVER in seen.text
+
+
+def test_each_notice_names_its_runbook_and_links_to_it_where_the_docs_are() -> None:
+    assert "Runbook: A peer is stuck, docs/runbooks/stuck-peer.md" in shown(behind()).text
+    with browser(full(), docs="https://docs.example.org/walferry/") as client:
+        page = parsed(client.get("/replication").text)
+    linked = {link["href"] for link in page.all("a") if (link["href"] or "").startswith("https:")}
+    names = ("stuck-peer", "peer-cluster-down", "recovered-queue", "oldwals-growing", "regions-stuck")
+    assert linked == {f"https://docs.example.org/walferry/runbooks/{name}.html" for name in names}
+    assert all((REPO / "docs/runbooks" / f"{name}.md").exists() for name in names)
+
+
+@pytest.mark.parametrize("docs", ["javascript:alert(1)//", "/docs", "", "data:text/html,x"])
+def test_an_address_of_the_docs_that_is_no_web_address_is_not_linked(docs: str) -> None:
+    assert Links("/", docs).runbook("stuck-peer").href is None
 
 
 def test_runs_are_linked_by_the_names_that_they_have_in_airflow() -> None:
@@ -200,16 +237,16 @@ def test_the_last_day_is_drawn_and_told_in_words() -> None:
 @pytest.mark.parametrize(
     ("pace", "text"),
     [
-        (ShippingPace(2e6, 61.0), "2.0 MB/s, done in 1 min 1 s"), (ShippingPace(2e6, 0.0), "2.0 MB/s"),
-        (ShippingPace(None, None, "nothing is shipped"), "unknown, done in unknown time: nothing is shipped"),
+        (ShippingPace(2e6, 61.0), "2.0 MB/s Done in 1 min 1 s"), (ShippingPace(2e6, 0.0), "2.0 MB/s Done in nothing to ship now"),
+        (ShippingPace(None, None, "nothing is shipped"), "unknown Done in unknown nothing is shipped"),
     ],
 )  # fmt: skip
-def test_when_it_will_be_done_is_told_only_if_something_is_left(pace: ShippingPace, text: str) -> None:
+def test_when_it_will_be_done_is_told_with_why_it_is_not_known(pace: ShippingPace, text: str) -> None:
     shown_source = behind()
     peers = tuple(replace(each, pace=pace) for each in shown_source.status.peers or ())
     assert peers
     page = shown(replace(shown_source, status=replace(shown_source.status, peers=peers)))
-    assert re.search(rf"Throughput\s+{re.escape(text)}\s+Last success", page.text)
+    assert re.search(rf"Throughput\s+{re.escape(text)}\s+More about this peer", page.text)
 
 
 def test_regions_in_transition_are_listed() -> None:
@@ -225,7 +262,7 @@ def test_what_keeps_old_wals_is_told_with_the_day_on_which_the_disk_is_full() ->
     text = shown(replace(behind(), old_wals=kept_by(f"{SERVER}/p", of))).text
     assert "Kept by queues 3.2 GB in 7 files" in text
     assert "Disk full 2027-01-17 08:00:00 UTC" in text
-    assert "Keeps alone" in text
+    assert "Only this peer keeps" in text
     unlisted = replace(behind(), old_wals=OldWalSurvey(NOW / 1000, "the NameNode does not answer"))
     assert "What lies in oldWALs is unknown: the NameNode does not answer" in shown(unlisted).text
 
