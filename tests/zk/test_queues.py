@@ -6,7 +6,7 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from tests.zk.test_agreement import be_of
-from walferry.hbase.errors import PositionError, StorageError
+from walferry.hbase.errors import NoPeerYet, PositionError, StorageError
 from walferry.hbase.layout import ZNodes
 from walferry.replication.queues.finding import find_wal
 from walferry.replication.queues.queue import groups
@@ -97,7 +97,7 @@ def test_a_cluster_that_has_never_had_a_peer_is_not_taken_for_an_hbase_3(
 ) -> None:
     be_of(hbase, version)
     hbase.zk.delete(hbase.nodes.queues)
-    with pytest.raises(StorageError, match="has never had a peer"):
+    with pytest.raises(NoPeerYet, match=rf"HBase {version}, has never had a peer. Add the first one by `walferry peers create`"):
         read_queues(session_of(zk, hbase), "p")
 
 

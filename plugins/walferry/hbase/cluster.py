@@ -10,7 +10,7 @@ from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import one_line
 from walferry.base.zk.client import Watch, children, hosts, read, whose
 from walferry.base.zk.errors import ZNodeValueError
-from walferry.hbase.errors import ClusterError, StorageError
+from walferry.hbase.errors import ClusterError, NoPeerYet, StorageError
 from walferry.hbase.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
 from walferry.hbase.names import ServerName, is_server_name
 from walferry.hbase.values import decode_cluster_id, decode_labels, decode_message, decode_server_version, server_in
@@ -113,7 +113,12 @@ def check_queues(zk: KazooClient, nodes: ZNodes, *, peers_in_files: bool = False
         return
     cluster_id(zk, nodes)
     version = release(zk, nodes)
-    if version is not None and not version.startswith(IN_ZOOKEEPER):
+    if version is not None and version.startswith(IN_ZOOKEEPER):
+        raise NoPeerYet(
+            f"{nodes.queues} is not there on {hosts(zk)}: the cluster, HBase {version}, has never had a peer",
+            "Add the first one by `walferry peers create`",
+        )
+    if version is not None:
         raise StorageError(
             f"{nodes.queues} is not there on {hosts(zk)}: the cluster runs HBase {version}, which keeps its replication "
             "queues in table hbase:replication",

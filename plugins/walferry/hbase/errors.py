@@ -54,6 +54,10 @@ class StorageError(ClusterError):
     retry_helps = False
 
 
+class NoPeerYet(StorageError):
+    """The cluster has never had a peer, so it keeps no queues yet."""
+
+
 class QueuesMigrating(StorageError):
     """HBase 3's Master is moving the queues from ZooKeeper to its table."""
 

@@ -27,7 +27,7 @@ from walferry.base.zk.client import CONNECT_TIMEOUT_SECONDS, children, connected
 from walferry.base.zk.errors import ForeignRoot, NoAccess, known
 from walferry.hbase.cluster import check_layout, cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.errors import MasterSilent, StorageError
+from walferry.hbase.errors import MasterSilent, NoPeerYet, StorageError
 from walferry.hbase.files.access import missing_rights, needs_of
 from walferry.hbase.files.errors import NoFileRight
 from walferry.hbase.names import ServerName, is_server_name
@@ -81,12 +81,9 @@ def _check(source: SourceCluster, peer_ids: Sequence[str], connect_seconds: floa
                 yield from found_by("Master", lambda: _master(session, of_master))
                 yield checked("WAL folders", lambda: _folders(session))
                 yield from found_by(UNFLUSHED, lambda: _unflushed(session))
-                yield checked("replication", lambda: _storage(session))
                 if upgrade:
                     yield from found_by(UPGRADE, lambda: upgrade_findings(session))
-                yield from found_by("peers", lambda: _peers(session, peer_ids, of_master))
-                if not peer_ids:
-                    yield from found_by("dead servers", lambda: _dead_servers(session))
+                yield from _replication(session, peer_ids, of_master)
     except (WalferryError, KazooException) as error:
         yield wrong("ZooKeeper", known(error))
 
@@ -183,6 +180,22 @@ def _unflushed(session: Session) -> list[Finding]:
     except WalferryError:  # the check of the RegionServers says why
         return []
     return near_limit(session, servers)
+
+
+def _replication(session: Session, peer_ids: Sequence[str], of_master: Mapping[str, Peer]) -> Iterator[Finding]:
+    """Check what the cluster keeps of replication, these peers or all, and dead servers' queues."""
+    try:
+        yield well("replication", _storage(session))
+    except NoPeerYet as error:
+        if not peer_ids and not of_master:
+            yield note("replication", str(error))
+            return
+        yield wrong("replication", error)
+    except Exception as error:
+        yield wrong("replication", known(error))
+    yield from found_by("peers", lambda: _peers(session, peer_ids, of_master))
+    if not peer_ids:
+        yield from found_by("dead servers", lambda: _dead_servers(session))
 
 
 def _storage(session: Session) -> str:
