@@ -1,10 +1,13 @@
-"""Reports names in option `sources`, section `[walferry]` of Airflow's configuration, that cannot have DAGs: as an import error.
+"""Reports what is wrong with the sources in section `[walferry]` of Airflow's configuration: as an import error.
 
-This file has no DAG. The other files have a DAG for each source whose name is right, whatever is wrong with the others.
+These are names in option `sources` that cannot have DAGs, and parts of schedules that hold for no source. This file has no DAG.
+The other files have a DAG for each source whose name is right, whatever is wrong with the others.
 """
 
 from __future__ import annotations
 
-from walferry.airflow.sources import configured
+from walferry.airflow.sources import check_parts, configured
 
 configured().check()
+for option in ("replicate_schedule", "watch_schedule"):
+    check_parts(option, configured().names)

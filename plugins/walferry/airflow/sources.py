@@ -69,10 +69,34 @@ def own_name(name: str, conn_id: str) -> str:
 
 
 def of_source(text: str, conn_id: str) -> str:
-    """Return what an option says for a source: `for all; west=for west` has parts that hold for one source only."""
+    """Return what an option says for a source: `for all; west=for west` has parts that hold for one source only.
+
+    Other parts are passed over: `check_parts` tells of them where that ends no DAG.
+    """
+    common, own = _parts(text)
+    return {name: value for name, value in own if value}.get(conn_id, common)
+
+
+def check_parts(name: str, sources: Sequence[str]) -> None:
+    """Raise WrongSources if an option has a part that holds for no source."""
+    wrong = [
+        f"{one_line(repr(source), MAX_SHOWN_CHARS)} is no source" if value else
+        f"{one_line(repr(source), MAX_SHOWN_CHARS)} does not say for which source it is"
+        for source, value in _parts(option(name))[1]
+        if not value or source not in sources
+    ]  # fmt: skip
+    if wrong:
+        raise WrongSources(
+            f"option {name} in section [walferry] of Airflow's configuration: {'; '.join(wrong)}",
+            "Correct it: a value for all sources, then `; source=value` for some. Until then these parts have no effect",
+        )
+
+
+def _parts(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the part for all sources, and the others as pairs of source and value; without `=`, the value is empty."""
     common, *own = (part.strip() for part in text.split(";"))
-    named = dict(part.split("=", 1) for part in own if "=" in part)
-    return {name.strip(): value.strip() for name, value in named.items()}.get(conn_id, common)
+    pairs = (part.partition("=") for part in own if part)
+    return common, [(source.strip(), value.strip()) for source, _, value in pairs]
 
 
 def common_name(dag_id: str) -> str:

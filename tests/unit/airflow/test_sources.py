@@ -6,7 +6,7 @@ import pytest
 
 from walferry.airflow.page.links import Links
 from walferry.airflow.run_notes import DAGS
-from walferry.airflow.sources import MAX_CHARS, WrongSources, common_name, of_source, own_name, sources_of
+from walferry.airflow.sources import MAX_CHARS, WrongSources, check_parts, common_name, of_source, own_name, sources_of
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,29 @@ def test_a_name_depends_on_its_source_alone_and_is_no_other_source_s() -> None:
 )
 def test_an_option_may_say_something_of_its_own_for_a_source(text: str, west: str, east: str) -> None:
     assert (of_source(text, "west"), of_source(text, "east")) == (west, east)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("0 * * * *; west=*/5 * * * *; ", None),
+        ("0 * * * *; west", "'west' does not say for which source it is"),
+        ("0 * * * *; */5 * * * *", "'\\*/5 \\* \\* \\* \\*' does not say for which source it is"),
+        ("0 * * * *; wset=@daily; =@daily", "'wset' is no source; '' is no source"),
+        ("0 * * * *; west=", "'west' does not say"),
+    ],
+)
+def test_a_part_of_an_option_that_holds_for_no_source_is_told(
+    monkeypatch: pytest.MonkeyPatch, text: str, problem: str | None
+) -> None:
+    monkeypatch.setattr("walferry.airflow.sources.option", lambda name: text)
+    if problem is None:
+        check_parts("watch_schedule", ["hbase_source", "west"])
+        return
+    with pytest.raises(
+        WrongSources, match=rf"option watch_schedule in section .*: {problem}.*Until then these parts have no effect"
+    ):
+        check_parts("watch_schedule", ["hbase_source", "west"])
 
 
 def test_runs_of_each_source_s_batches_lead_to_their_logs() -> None:
