@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,13 @@ from walferry.base.zk.client import connected
 from walferry.replication.queues.dead_servers import find_dead
 from walferry.replication.source.cluster import SourceCluster
 
+from . import znodes_cluster
+
 FAILOVER, REPLICATE = "regionserver_failover", "replicate_peer"
 TABLE, PEER = "t", "2"
 ROWS = 200_000  # of 1 kB
 WAIT_SECONDS = 300
+until = partial(znodes_cluster.until, seconds=WAIT_SECONDS)
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -135,11 +138,3 @@ def killed_spark(airflow: Airflow) -> bool:
         except (psutil.Error, IndexError):
             continue
     return False
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    give_up = time.monotonic() + WAIT_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"
-        time.sleep(0.2)
-    return found

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from embedded.hbase import ClusterAddress
 from embedded.standalone import StandaloneCluster
 from tests.cluster.proxy import ProxiedPeerCluster, proxied_peer_cluster, proxied_zookeeper
 
+from . import znodes_cluster
+
 DAG, TABLE = "replicate_peer", "t"
 SILENT, STOPPED, WELL = "silent", "stopped", "well"
 PEERS = (SILENT, STOPPED, WELL)  # in the order of their branches
@@ -32,6 +35,7 @@ BEFORE, DURING = 2, 3  # periods with all peer clusters well, and with only one
 DEADLINE_SECONDS = 900  # of a batch: all periods would end before a run that waited for it
 NOISE_SECONDS = 60  # a busy machine's delay, with Spark's start; a batch that waited would take at least 90
 WAIT_SECONDS = 480
+until = partial(znodes_cluster.until, seconds=WAIT_SECONDS)
 SILENT_AFTER_BYTES = 8000  # a batch may still find the peer cluster there, and then waits in the middle of its shipment
 
 
@@ -117,14 +121,6 @@ def airflow_of(home: Path, source: ClusterAddress) -> Airflow:
         "AIRFLOW__CORE__PARALLELISM": "12",
     }
     return Airflow(home, environment)
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    give_up = time.monotonic() + WAIT_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"
-        time.sleep(0.3)
-    return found
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ from embedded.standalone import StandaloneCluster
 from tests.unit.airflow.page.pages import Parsed, parsed
 from walferry.airflow.sources import own_name
 
+from . import znodes_cluster
+
 EAST, WEST = "hbase_source", "west"
 SHIP, WATCH = "replicate_peer", "watch_replication"
 ROWS, MORE = 300, 50
 WAIT_SECONDS = 400  # servers roll every 5 minutes
+until = partial(znodes_cluster.until, seconds=WAIT_SECONDS)
 PAGE_SECONDS = 10
 
 pytestmark = pytest.mark.timeout(1500)
@@ -89,15 +93,6 @@ def world(
         for of in (EAST, WEST):
             airflow.await_dag(own_name(SHIP, of))
         yield World(airflow, peer, of_east, of_west, east, west, peer_cluster, cluster)
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    began = time.monotonic()
-    while not (found := condition()):
-        assert time.monotonic() - began < WAIT_SECONDS, f"not within {WAIT_SECONDS} s: {what}"
-        time.sleep(0.5)
-    print(f"{time.monotonic() - began:.1f} s until {what}")
-    return found
 
 
 def test_each_source_is_shipped_watched_and_shown_by_itself(world: World) -> None:

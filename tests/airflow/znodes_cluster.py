@@ -15,11 +15,13 @@ EMPTY_WAL = b"PWAL\x00" + b"\x00\x00\x00\x00LAWP"  # closed, without an entry: i
 WAIT_SECONDS = 180
 
 
-def until(condition: Callable[[], Any], what: str) -> Any:
-    give_up = time.monotonic() + WAIT_SECONDS
+def until(condition: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> Any:
+    """Wait for something, and return it. Fails with `what` after so many seconds."""
+    began = time.monotonic()
     while not (found := condition()):
-        assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"
-        time.sleep(0.5)
+        assert time.monotonic() - began < seconds, f"not within {seconds} s: {what}"
+        time.sleep(0.3)
+    print(f"{time.monotonic() - began:.1f} s until {what}")
     return found
 
 
