@@ -42,6 +42,9 @@ SMALL = {
     "hbase.master.wait.on.regionservers.interval": "200",
     "hbase.master.wait.on.regionservers.timeout": "1000",
     "hbase.netty.worker.count": "2",
+    # A cluster of one JVM ends itself if its master takes longer, by default half a minute: too short for a busy machine.
+    "hbase.master.start.timeout.localHBaseCluster": "300000",
+    "hbase.master.init.timeout.localHBaseCluster": "300000",
 }
 
 # A shared machine may stand still for a while, but not this long. embedded.ephemerals removes killed servers' znodes at once.
