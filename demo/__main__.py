@@ -16,7 +16,7 @@ import tempfile
 import time
 import webbrowser
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ PEER = "demo"
 PAGE = "plugin/walferry/walferry/replication"  # below Airflow's URL
 LOGS = REPO / ".cache" / "demo-logs"  # of the last demo that has failed
 STARTED = time.monotonic()
+MOST_SLOWNESS = 5.0
 QUIET_START_SECONDS = 30.0  # what the clusters and Spark take on two cores that do nothing else
 
 
@@ -48,7 +49,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="walferry-demo-", ignore_cleanup_errors=True) as folder:
             try:
-                return demonstrate(Path(folder), once=os.environ.get("DEMO_ONCE") == "1")
+                return demonstrate(Path(folder), once=once())
             except (ClusterError, JavaClientError) as error:
                 problem = error.problem if isinstance(error, ClusterError) else str(error).partition("\n")[0]
                 print(f"\ndemo: {problem}. {keep_logs(Path(folder))}", file=sys.stderr)
@@ -58,7 +59,12 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         print("\nEnded.")
-        return 0
+        return 1 if once() else 0  # whoever lets it end by itself wants to know whether both sides compare
+
+
+def once() -> bool:
+    """Whether the demo ends by itself."""
+    return os.environ.get("DEMO_ONCE") == "1"
 
 
 def demonstrate(folder: Path, *, once: bool) -> int:
@@ -84,7 +90,7 @@ def demonstrate(folder: Path, *, once: bool) -> int:
         with waiting("Spark Connect"):
             spark.await_ready()
         say(f"Spark Connect: localhost:{spark.port}; batches begin there at once, without starting Spark")
-        airflow.slowness = max(1.0, (time.monotonic() - STARTED) / QUIET_START_SECONDS)
+        airflow.slowness = min(max(1.0, (time.monotonic() - STARTED) / QUIET_START_SECONDS), MOST_SLOWNESS)
 
         with ClientJvm(folder / "client", options=site.jvm_options) as jvm:
             source, peer_cluster = jvm.client(site.source.address), jvm.client(site.peer_cluster.address)
@@ -155,7 +161,8 @@ def replicate(title: str, source: JavaClient, peer_cluster: JavaClient, airflow:
     if known:
         say(f"triggered {airflow.trigger(DAG, {'peer': PEER})}")
     else:
-        airflow.await_begun(DAG)
+        with waiting("the first run"):
+            airflow.await_begun(DAG)
     runs = [run for run in airflow.await_runs(DAG, lambda runs: tell(airflow, runs)) if run["dag_run_id"] not in known]
     for run in runs:
         say(f"{run['dag_run_id']}: {run['state']}")
@@ -165,7 +172,7 @@ def replicate(title: str, source: JavaClient, peer_cluster: JavaClient, airflow:
     step(f"{title}: comparing both sides, row by row, with HBase's own Java client")
     same, lines = outcome.compare(source, peer_cluster, edits.TABLES)
     say("\n".join(lines))
-    return same and all(run["state"] == "success" for run in runs)
+    return same and bool(runs) and all(run["state"] == "success" for run in runs)
 
 
 def tell(airflow: Airflow, runs: list[dict[str, Any]]) -> None:
@@ -221,8 +228,9 @@ def keep_logs(folder: Path) -> str:
     shutil.rmtree(LOGS, ignore_errors=True)
     for log in folder.rglob("*.log"):
         copy = LOGS / log.relative_to(folder)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(log, copy)
+        with suppress(OSError):  # such as a full disk, which may be why it has failed
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(log, copy)
     return f"Try again when the machine has less to do, with 4 GB of free memory; the logs are in {os.path.relpath(LOGS)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -149,7 +150,7 @@ class Airflow:
             "dag_run_id": run_id, "task_ids": [task_id], "include_downstream": True, "only_failed": False, "dry_run": False,
             "reset_dag_runs": True,
         }  # fmt: skip
-        self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
+        self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body, again=False)  # it would end the task that goes on
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1, try_number: int = 1) -> str:
         """A task's log, a line for each message."""
@@ -202,13 +203,15 @@ class Airflow:
 
     def _get(self, path: str) -> dict[str, Any] | None:
         """Return the answer, or None if it does not exist."""
-        answer = self._answer("GET", path)
+        answer, _ = self._answer("GET", path)
         return None if answer.status_code == httpx.codes.NOT_FOUND else self._content(answer)
 
-    def _call(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to a call that does no harm when it is made twice."""
-        answer = self._answer(method, path, body)
-        return {} if answer.status_code == httpx.codes.CONFLICT else self._content(answer)  # an earlier try has done it
+    def _call(self, method: str, path: str, body: Mapping[str, Any], *, again: bool = True) -> dict[str, Any]:
+        """Return the answer to a call; `again`: it does no harm when it is made twice."""
+        answer, tries = self._answer(method, path, body, again=again)
+        if answer.status_code == httpx.codes.CONFLICT and tries > 1:
+            return {}  # an earlier try has done it, and its answer was lost
+        return self._content(answer)
 
     def _content(self, answer: httpx.Response) -> dict[str, Any]:
         if answer.is_error:
@@ -219,21 +222,26 @@ class Airflow:
         value: dict[str, Any] = answer.json()
         return value
 
-    def _answer(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
-        """Ask until there is an answer: a busy machine may lose calls. Raises AirflowError."""
+    def _answer(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, again: bool = True
+    ) -> tuple[httpx.Response, int]:
+        """Ask until there is an answer, as a busy machine may lose calls. Returns it and the tries. Raises AirflowError."""
         seconds = CALLS_TIMEOUT_SECONDS * self.slowness
         deadline = time.monotonic() + seconds
-        while True:
+        for tries in itertools.count(1):
             try:
                 answer = self._client.request(method, path, json=body, timeout=CALL_TIMEOUT_SECONDS * self.slowness)
                 if not answer.is_server_error:
-                    return answer
-                problem = f"it answered {answer.status_code}"
+                    return answer, tries
+                problem = f"it answered {answer.status_code} {answer.text[:500]}"
             except httpx.HTTPError as error:
                 problem = str(error) or type(error).__name__
-            if time.monotonic() > deadline:
-                raise AirflowError(f"Airflow did not answer {method} {path} within {seconds:.0f} s: {problem}", self.log_tail())
+            if self._process is not None and self._process.poll() is not None:
+                raise AirflowError(f"Airflow has ended before it answered {method} {path}", self.log_tail())
+            if not again or time.monotonic() > deadline:
+                raise AirflowError(f"Airflow did not do {method} {path} within {seconds:.0f} s: {problem}", self.log_tail())
             time.sleep(1)
+        raise AssertionError("unreachable")
 
 
 def _settings(home: Path, url: str) -> dict[str, str]:

@@ -23,13 +23,16 @@ def walferry(
 ) -> str:
     """Run an operator's command, with Airflow's environment if it needs Airflow; what it printed.
 
-    Raises ClusterError if it ends with another status.
+    Raises ClusterError if it ends with another status, or not in time.
     """
     environment = {**os.environ, **of_airflow, "AIRFLOW_CONN_HBASE_SOURCE": connection, "PYTHONPATH": str(REPO / "plugins")}
-    done = subprocess.run(
-        [sys.executable, "-m", "walferry.cli", *arguments],
-        env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "walferry.cli", *arguments],
+            env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise ClusterError(f"`walferry {' '.join(arguments)}` did not end within {TIMEOUT_SECONDS} s") from error
     if done.returncode not in may_end_with:
         reported = (done.stdout + done.stderr).rstrip()
         why = reported.splitlines()[-1] if reported else "it printed nothing"

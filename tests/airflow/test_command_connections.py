@@ -69,7 +69,7 @@ def test_a_connection_that_is_nowhere_is_told_with_what_to_do(environment: dict[
         ("spark", "Spark Connect server 127.0.0.1:1: failed to connect .*Start it, or correct host and port of the connection"),
         ("west", "connection 'west' is not defined. Add one of type spark_connect"),
         ("../x", "connection '../x' is not defined"),
-        ("east", "connection 'east': the token would travel to no-such-host.invalid:2183 unencrypted"),
+        ("east", "connection 'east' is of type 'generic', not spark_connect"),
     ],
 )
 def test_a_check_of_a_spark_connect_server_says_why_it_cannot_be_used(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -53,6 +54,28 @@ def test_a_run_that_is_triggered_twice_as_the_first_answer_was_lost_is_one_run(a
     assert [json.loads(request.content)["dag_run_id"] for request in got] == [run_id, run_id]
 
 
+def test_a_conflict_at_the_first_try_is_told(airflow) -> None:
+    asked, _ = airflow(httpx.Response(409, text="another one has it"))
+    with pytest.raises(AirflowError, match="Airflow answered 409 another one has it"):
+        asked.trigger("d", {"peer": "p"})
+
+
+def test_what_would_do_harm_when_done_twice_is_not_done_again(airflow) -> None:
+    asked, got = airflow(httpx.ReadTimeout("timed out"))
+    with pytest.raises(AirflowError, match="timed out"):
+        asked.clear("d", "r", "t")
+    assert len(got) == 1
+
+
+def test_an_airflow_that_has_ended_is_told_at_once(airflow) -> None:
+    asked, got = airflow(*BUSY)
+    asked._process = subprocess.Popen(["true"])
+    asked._process.wait()
+    with pytest.raises(AirflowError, match="Airflow has ended before it answered GET"):
+        asked.details("d")
+    assert len(got) == 1
+
+
 def test_what_is_not_there_is_none_and_a_refusal_is_told_at_once(airflow) -> None:
     assert airflow(httpx.Response(404))[0].details("d") == {}
     asked, got = airflow(httpx.Response(403, text="you may not"))
@@ -66,7 +89,7 @@ def test_an_airflow_that_never_answers_is_given_up_in_one_sentence_and_later_on_
     asked, got = airflow(*BUSY)
     with pytest.raises(AirflowError) as error:
         asked.details("d")
-    assert error.value.problem == "Airflow did not answer GET /api/v2/dags/d/details within 0 s: refused"
+    assert error.value.problem == "Airflow did not do GET /api/v2/dags/d/details within 0 s: refused"
     asked.slowness = 4.0
     with pytest.raises(AirflowError, match="within 2 s"):
         asked.details("d")

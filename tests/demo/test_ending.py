@@ -33,9 +33,13 @@ def test_a_problem_is_one_sentence_and_the_logs_stay(
     assert (tmp_path / "logs" / "source" / "master.log").read_text() == "why\n"
 
 
-def test_ctrl_c_is_no_failure(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("once", "status"), [("0", 0), ("1", 1)])
+def test_ctrl_c_is_no_failure_unless_somebody_waits_for_the_outcome(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], once: str, status: int
+) -> None:
     def interrupted(folder: Path, *, once: bool) -> int:
         raise KeyboardInterrupt
 
+    monkeypatch.setenv("DEMO_ONCE", once)
     monkeypatch.setattr(demo, "demonstrate", interrupted)
-    assert (demo.main(), capfd.readouterr().out) == (0, "\nEnded.\n")
+    assert (demo.main(), capfd.readouterr().out) == (status, "\nEnded.\n")

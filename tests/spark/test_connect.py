@@ -25,7 +25,7 @@ from embedded.spark_connect import ConnectServer
 from walferry.base.kernels.compiled import levels
 from walferry.jobs.archive import PACKAGE, build_archive
 from walferry.jobs.connect import connect_job
-from walferry.jobs.connect.errors import Interrupted, OperationLost, ServerGone, ServerRefuses
+from walferry.jobs.connect.errors import ConnectFailed, Interrupted, OperationLost, ServerGone, ServerRefuses
 from walferry.jobs.connect.execution import Execution, interrupt_tag
 from walferry.jobs.connect.plan import pickled_call, plan_of
 from walferry.jobs.connect.probe import Worker, probe
@@ -120,6 +120,21 @@ def test_a_probe_says_what_a_worker_is_and_has_the_session_of_jobs(server: Conne
     assert found == Worker(socket.gethostname(), platform.python_version(), processors, compiled_for=levels()[0])
     with Server(server.address) as connected:
         assert open_session(connected, archive, tmp_path).id in server.log_text()
+
+
+def test_a_probe_that_gets_no_task_is_ended(
+    server: ConnectServer, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walferry.jobs.connect.probe.MOST_SECONDS", 2.0)
+    with Server(server.address) as connected, ThreadPoolExecutor(1) as pool:
+        session = open_session(connected, archive, tmp_path)
+        before = begun(server)
+        hanging = pool.submit(texts, session, SLEEP, count=TASKS, tag="hanging")
+        assert wait(lambda: begun(server) > before)
+        with pytest.raises(ConnectFailed, match="has not run a job of one task within 2 s"):
+            probe(server.address, archive, tmp_path)
+        assert interrupt_tag(session, "hanging") == 1
+        assert isinstance(hanging.exception(30), Interrupted)
 
 
 def test_a_job_that_hangs_leaves_room_for_others(server: ConnectServer, archive: Path, tmp_path: Path) -> None:

@@ -91,14 +91,27 @@ def test_a_cluster_that_is_known_to_be_an_hbase_3_is_named_as_one(zk: KazooClien
         read_queues(session_of(zk, hbase), "p")
 
 
-@pytest.mark.parametrize("version", ["2.6.1", "1.7.2"])
-def test_a_cluster_that_has_never_had_a_peer_is_not_taken_for_an_hbase_3(
-    zk: KazooClient, hbase: HBaseZNodes, version: str
-) -> None:
-    be_of(hbase, version)
+def test_a_cluster_that_has_never_had_a_peer_is_not_taken_for_an_hbase_3(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    be_of(hbase, "2.6.1")
     hbase.zk.delete(hbase.nodes.queues)
-    with pytest.raises(NoPeerYet, match=rf"HBase {version}, has never had a peer. Add the first one by `walferry peers create`"):
+    hbase.zk.delete(hbase.nodes.peers, recursive=True)
+    with pytest.raises(NoPeerYet, match=r"HBase 2\.6\.1, has never had a peer. Add the first one by `walferry peers create`"):
         read_queues(session_of(zk, hbase), "p")
+
+
+def test_queues_that_are_elsewhere_are_not_taken_for_none_yet(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    """HBase 1 makes the znode when it starts, and HBase 2 with the first peer."""
+    hbase.zk.delete(hbase.nodes.queues)
+    assert hbase.children(hbase.nodes.peers) == ["p"]
+    be_of(hbase, "2.6.1")
+    with pytest.raises(StorageError, match="keeps its replication queues elsewhere") as of_two:
+        read_queues(session_of(zk, hbase), "p")
+    be_of(hbase, "1.7.2")
+    hbase.zk.delete(hbase.nodes.peers, recursive=True)
+    with pytest.raises(StorageError, match="keeps its replication queues elsewhere") as of_one:
+        read_queues(session_of(zk, hbase), "p")
+    assert not isinstance(of_one.value, NoPeerYet)
+    assert not isinstance(of_two.value, NoPeerYet)
 
 
 def test_a_wrong_parent_is_not_taken_for_an_hbase_3(zk: KazooClient) -> None:

@@ -17,6 +17,7 @@ from walferry.hbase.values import decode_cluster_id, decode_labels, decode_messa
 
 MAX_VERSION_CHARS = 100
 IN_ZOOKEEPER = ("0.", "1.", "2.")  # versions that keep their replication queues in ZooKeeper
+AT_FIRST_PEER = "2."  # the version whose servers make the znode for queues with the first peer, not when they start
 
 
 def cluster_id(zk: KazooClient, nodes: ZNodes) -> uuid.UUID:
@@ -113,12 +114,12 @@ def check_queues(zk: KazooClient, nodes: ZNodes, *, peers_in_files: bool = False
         return
     cluster_id(zk, nodes)
     version = release(zk, nodes)
-    if version is not None and version.startswith(IN_ZOOKEEPER):
+    if version is not None and version.startswith(AT_FIRST_PEER) and not peers_in_files and not children(zk, nodes.peers):
         raise NoPeerYet(
             f"{nodes.queues} is not there on {hosts(zk)}: the cluster, HBase {version}, has never had a peer",
             "Add the first one by `walferry peers create`",
         )
-    if version is not None:
+    if version is not None and not version.startswith(IN_ZOOKEEPER):
         raise StorageError(
             f"{nodes.queues} is not there on {hosts(zk)}: the cluster runs HBase {version}, which keeps its replication "
             "queues in table hbase:replication",

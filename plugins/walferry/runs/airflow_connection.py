@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # gRPC is imported only by those that use a server
 
 MAX_SHOWN_CHARS = 250
 MAX_TASKS = 1000
+CONNECT_TYPE = "spark_connect"
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?", re.ASCII)
 
 
@@ -88,6 +89,10 @@ def connect_server_of(conn_id: str, conn: Any) -> Address:
     """Return the Spark Connect server that a connection describes. Raises SparkConnectError, which names the wrong field."""
     from walferry.jobs.connect.server import DEFAULT_PORT, Address
 
+    if conn.conn_type != CONNECT_TYPE:  # its password is for something else
+        raise SparkConnectError(
+            f"connection {conn_id!r} is of type {one_line(repr(conn.conn_type), MAX_SHOWN_CHARS)}, not {CONNECT_TYPE}"
+        )
     host = (conn.host or "").removeprefix("sc://")
     if not _is_host(host):  # the error does not show the host: a token may have been put there
         raise SparkConnectError(

@@ -187,10 +187,16 @@ def _replication(session: Session, peer_ids: Sequence[str], of_master: Mapping[s
     try:
         yield well("replication", _storage(session))
     except NoPeerYet as error:
-        if not peer_ids and not of_master:
+        if of_master:
+            yield wrong(
+                "replication", f"{session.nodes.queues} is not there, but the Master knows {len(of_master):,} peers",
+                "Walferry reads queues only there: see whether HBase has another zookeeper.znode.replication",
+            )  # fmt: skip
+        elif peer_ids:
+            yield wrong("replication", error)
+        else:
             yield note("replication", str(error))
-            return
-        yield wrong("replication", error)
+        return
     except Exception as error:
         yield wrong("replication", known(error))
     yield from found_by("peers", lambda: _peers(session, peer_ids, of_master))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from walferry.base.errors import WalferryError
 from walferry.base.findings import Finding, note, well, wrong
 from walferry.base.texts import one_line
 from walferry.jobs.archive import build_archive
@@ -26,12 +25,12 @@ def connect_server_findings(find: Callable[[], Address | None]) -> list[Finding]
     try:
         address = find()
         return [] if address is None else [_finding(address)]
-    except (WalferryError, OSError, RuntimeError) as error:
-        return [wrong(KIND, error)]
+    except Exception as error:  # whatever it is, the other findings count
+        return [wrong(KIND, error if str(error) else type(error).__name__)]
 
 
 def _finding(address: Address) -> Finding:
-    """Raises ConnectFailed; OSError and RuntimeError if this machine has no place for the library."""
+    """Raises ConnectFailed, and OSError or RuntimeError if this machine has no place for the library."""
     from walferry.jobs.connect.probe import probe
 
     folder = cache_folder()

@@ -49,6 +49,7 @@ class Runbook:
     href: str | None
 
 
+_FOLDER = "docs/runbooks"
 _RUNBOOKS = {
     "stuck-peer": "A peer is stuck",
     "peer-cluster-down": "A peer cluster is down",
@@ -71,7 +72,7 @@ class Links:
         name = name or _OF_KIND.get(kind, "stuck-peer")
         docs = web_address(self.docs)
         href = f"{docs.rstrip('/')}/runbooks/{name}.html" if docs else None
-        return Runbook(_RUNBOOKS[name], f"docs/runbooks/{name}.md", href)
+        return Runbook(_RUNBOOKS[name], f"{_FOLDER}/{name}.md", href)
 
     def dag(self, dag_id: str) -> str:
         """Return the address of a DAG's page, with the button that opens its form."""

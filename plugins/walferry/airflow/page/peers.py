@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from walferry.observe.status.ages import Age
+from walferry.observe.status.findings import StatusKind, of_peer
 from walferry.observe.status.model import GroupStatus, PeerStatus
 
 ERROR, WARNING, INFO, SUCCESS, NEUTRAL = "error", "warning", "info", "success", "neutral"
@@ -28,6 +29,7 @@ def condition(peer: PeerStatus) -> Badge:
         (peer.failing_since_ms is not None, Badge("Failing", ERROR)),
         (peer.state is None, Badge("Unreadable", ERROR)),
         (peer.peer_cluster.reachable is False, Badge("Peer cluster down", ERROR)),
+        (any(finding.kind == StatusKind.BEHIND for finding in of_peer(peer)), Badge("Behind", ERROR)),
         (peer.peer_lock is not None, Badge("Shipping", INFO)),
         (peer.replicationLag.ms is None, Badge("Lag unknown", WARNING)),
         (peer.replicationLag.nothing_waits, Badge("Up to date", SUCCESS)),

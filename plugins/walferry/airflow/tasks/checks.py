@@ -28,8 +28,9 @@ def check() -> None:
     context = check_run()
     wrong, count = [], 0
     peer = context["params"]["peer"]
-    of_spark = connect_server_findings(WalferryConnectHook(CONNECT_CONN_ID).address)
-    for finding in chain(checks.check(source(), [peer] if peer else []), of_spark):
+    of_source = checks.check(source(), [peer] if peer else [])
+    of_spark = (each for find in [WalferryConnectHook(CONNECT_CONN_ID).address] for each in connect_server_findings(find))
+    for finding in chain(of_source, of_spark):  # the server comes last: it may take its time
         count += 1
         if finding.severity == "wrong":
             wrong.append(finding.line)

@@ -71,6 +71,12 @@ def prebuilt_folder(level: str) -> Path:
     return PREBUILT / f"{level}-numba-{numba.__version__}"
 
 
+def has_prebuilt(module: ModuleType, level: str) -> bool:
+    """Return whether the library has compiled code of this module's kernels as they are now, for this Python and level."""
+    python = f"py{sys.version_info[0]}{sys.version_info[1]}"
+    return any(prebuilt_folder(level).glob(f"*_{_digest(module.__name__)}-*.{python}*.nbi"))
+
+
 def unmanaged(kernel: Kernel) -> Kernel:
     """Compile `kernel` to machine code for the types of its annotations, once it is called. Other arrays raise TypeError."""
     kernel.__qualname__ += f"_{_digest(kernel.__module__)}"

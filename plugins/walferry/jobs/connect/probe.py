@@ -9,17 +9,21 @@ import os
 import platform
 import socket
 import sys
+import threading
 import time
 import uuid
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from walferry.base.jobs import Backend, JobOutcome, Tell
 from walferry.base.records import Record
-from walferry.jobs.connect.server import Address
 
+if TYPE_CHECKING:  # it imports gRPC, which workers need not have
+    from walferry.jobs.connect.server import Address
+
+MOST_SECONDS = 90.0  # a new server loads its classes; one whose tasks are all taken by batches may take any time
 OF_JOBS = ("walferry.shipping.ship_run", "walferry.verification.verify_run", "walferry.initial_snapshot.job")
 
 
@@ -43,11 +47,27 @@ class Probed:
 
 
 def probe(address: Address, archive: Path, memory: Path) -> Probed:
-    """Run the job. `archive` is the library; the folder `memory` remembers sessions. Raises ConnectFailed."""
-    from walferry.jobs.connect.connect_job import ConnectJob  # it imports gRPC, which workers need not have
+    """Run the job, and end it after MOST_SECONDS. `archive` is the library; the folder `memory` remembers sessions.
+
+    Raises ConnectFailed.
+    """
+    from walferry.jobs.connect.connect_job import ConnectJob
+    from walferry.jobs.connect.errors import ConnectFailed, Interrupted
 
     begun = time.monotonic()
-    outcome = ConnectJob(address, archive, memory, _Probe(uuid.uuid4().hex)).run_job(lambda _: None)
+    job = ConnectJob(address, archive, memory, _Probe(uuid.uuid4().hex))
+    too_long = threading.Timer(MOST_SECONDS, job.interrupt)
+    too_long.daemon = True
+    too_long.start()
+    try:
+        outcome = job.run_job(lambda _: None)
+    except Interrupted:
+        raise ConnectFailed(
+            f"Spark Connect server {address} has not run a job of one task within {MOST_SECONDS:.0f} s",
+            "All of its tasks may be taken by batches: look again later, or give it more",
+        ) from None
+    finally:
+        too_long.cancel()
     return Probed(Worker.from_json(outcome.result), time.monotonic() - begun)
 
 
@@ -63,10 +83,10 @@ def look(_: int) -> Worker:
 
 
 def _compiled_for() -> str:
-    from walferry.base.kernels.compiled import levels, prebuilt_folder
+    from walferry.base.kernels.compiled import has_prebuilt, levels
+    from walferry.hbase.wal import scan
 
-    python = f"py{sys.version_info[0]}{sys.version_info[1]}"
-    return next((level for level in levels() if any(prebuilt_folder(level).glob(f"*.{python}*.nbi"))), "")
+    return next((level for level in levels() if has_prebuilt(scan, level)), "")
 
 
 @dataclass(frozen=True)

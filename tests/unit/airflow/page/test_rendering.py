@@ -61,7 +61,7 @@ def test_each_peer_has_a_row_above_all_the_worst_first_with_its_trouble() -> Non
     )
     page = shown(shown_source(seen))
     table, cards = page.text.index("Peers, the worst first"), page.text.index("Peer late Peer cluster down")
-    worst = "late Peer cluster down at most 3 h unknown nothing to ship now its peer cluster cannot be reached: no answer"
+    worst = "late Peer cluster down at most 3 h unknown after the next roll its peer cluster cannot be reached: no answer"
     assert (
         table
         < page.text.index(worst)
@@ -71,6 +71,15 @@ def test_each_peer_has_a_row_above_all_the_worst_first_with_its_trouble() -> Non
     anchors = {(link["href"] or "").removeprefix("#") for link in page.all("a") if (link["href"] or "").startswith("#peer-")}
     assert anchors == {heading["id"] for heading in page.all("h3") if (heading.get("id") or "").startswith("peer-")}
     assert len(anchors) == 2
+
+
+def test_a_peer_over_its_limit_comes_before_one_that_is_being_shipped() -> None:
+    held = {"calm": Holder("batch", "since then")}
+    seen = describe(view(BEHIND, peers=(peer("calm"), peer("p")), peer_locks=held))
+    late = tuple(replace(each, max_lag=60.0, stuck=None) if each.id == "p" else each for each in seen.peers or ())
+    text = shown(shown_source(replace(seen, peers=late))).text
+    table = text.index("Peers, the worst first")
+    assert text.index("p Behind at most 3 h", table) < text.index("calm Shipping", table) < text.index("Peer p Behind")
 
 
 def test_what_is_not_known_is_never_shown_as_nothing() -> None:

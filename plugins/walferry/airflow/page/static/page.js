@@ -76,8 +76,11 @@ function showButtons() {
 
 /** Why a refresh would take something out of the viewer's hands; empty if it would not. */
 function inUse() {
-  if (selected.code && Date.now() > selected.until && selected.code.contains(getSelection().anchorNode)) {
-    getSelection().removeAllRanges();
+  if (!paused && selected.code && Date.now() > selected.until) {
+    if (selected.code.contains(getSelection().anchorNode)) {
+      getSelection().removeAllRanges();
+    }
+    selected = { code: null, until: 0 }; // what the viewer selects from now on is the viewer's
   }
   if (!getSelection().isCollapsed) {
     return "Not refreshed while text is selected";
