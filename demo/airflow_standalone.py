@@ -96,17 +96,10 @@ class Airflow:
             raise AirflowError(f"airflow {' '.join(words)}: exit code {done.returncode}", done.stderr[-2000:])
         return done.stdout
 
-    def await_begun(self, dag_id: str) -> None:
-        """Wait until the DAG has a run."""
-        seconds = START_TIMEOUT_SECONDS * self.slowness
-        deadline = time.monotonic() + seconds
-        while not self.runs(dag_id):
-            if time.monotonic() > deadline:
-                raise AirflowError(f"no run of {dag_id} began within {seconds:.0f} s", self.log_tail())
-            time.sleep(0.5)
-
-    def await_runs(self, dag_id: str, waiting: Callable[[list[dict[str, Any]]], None] | None = None) -> list[dict[str, Any]]:
-        """Wait until no run is queued or running. Returns all runs, which then are `success` or `failed`.
+    def await_runs(
+        self, dag_id: str, waiting: Callable[[list[dict[str, Any]]], None] | None = None, *, least: int = 0
+    ) -> list[dict[str, Any]]:
+        """Wait until there are `least` runs, and none is queued or running. Returns all, which then are `success` or `failed`.
 
         `waiting` gets all runs now and then, while some have not ended.
         """
@@ -115,7 +108,7 @@ class Airflow:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             runs = self.runs(dag_id)
-            if all(run["state"] in ENDED for run in runs):
+            if len(runs) >= least and all(run["state"] in ENDED for run in runs):
                 return runs
             if waiting is not None and time.monotonic() - reported >= REPORT_EVERY_SECONDS:
                 waiting(runs)

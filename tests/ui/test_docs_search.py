@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from fastapi.staticfiles import StaticFiles
 from playwright.sync_api import Page, expect
+
+from embedded.served import served
 
 from .conftest import OpenTab
 
@@ -54,23 +53,14 @@ QUESTIONS = {
 }
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Write nothing to the tests' output."""
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the built site."""
     folder = tmp_path_factory.mktemp("site")
     environ = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     subprocess.run([sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(folder)], cwd=REPO, env=environ, check=True)
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        serving = threading.Thread(target=server.serve_forever, daemon=True)
-        serving.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        serving.join()
+    with served(StaticFiles(directory=folder)) as address:
+        yield f"{address}/"
 
 
 def first_hit(page: Page, question: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from walferry.base.findings import Finding, note, well, wrong
@@ -17,16 +17,16 @@ KIND = "Spark Connect"
 MAX_SHOWN_CHARS = 300
 
 
-def connect_server_findings(find: Callable[[], Address | None]) -> list[Finding]:
+def connect_server_findings(find: Callable[[], Address | None]) -> Iterator[Finding]:
     """Check the server that `find` returns, if there is one. The job has the batches' session: it brings the library there.
 
     A server that was just started takes seconds for its first job.
     """
     try:
-        address = find()
-        return [] if address is None else [_finding(address)]
+        if (address := find()) is not None:
+            yield _finding(address)
     except Exception as error:  # whatever it is, the other findings count
-        return [wrong(KIND, error if str(error) else type(error).__name__)]
+        yield wrong(KIND, error if str(error) else type(error).__name__)
 
 
 def _finding(address: Address) -> Finding:

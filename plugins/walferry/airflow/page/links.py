@@ -57,7 +57,6 @@ _RUNBOOKS = {
     "oldwals-growing": "oldWALs grows",
     "regions-stuck": "Regions are stuck",
 }
-_OF_KIND = {"peer-down": "peer-cluster-down", "orphaned queues": "oldwals-growing"}  # of findings; the others are of a stuck peer
 
 
 @dataclass(frozen=True)
@@ -67,9 +66,12 @@ class Links:
     root: str
     docs: str = ""
 
-    def runbook(self, name: str = "", kind: str = "") -> Runbook:
-        """Return a runbook by its name, or that of a finding of this kind."""
-        name = name or _OF_KIND.get(kind, "stuck-peer")
+    def runbook_of(self, kind: str) -> Runbook:
+        """Return the runbook for a peer's finding of this kind."""
+        return self.runbook("peer-cluster-down" if kind == "peer-down" else "stuck-peer")
+
+    def runbook(self, name: str) -> Runbook:
+        """Return a runbook by its name."""
         docs = web_address(self.docs)
         href = f"{docs.rstrip('/')}/runbooks/{name}.html" if docs else None
         return Runbook(_RUNBOOKS[name], f"{_FOLDER}/{name}.md", href)

@@ -21,6 +21,7 @@ from walferry.airflow.page.rows import Page, page_of, rows_of
 from walferry.airflow.page.sources import ShownSource
 from walferry.airflow.sources import own_name
 from walferry.base.amounts import count, duration, size
+from walferry.base.findings import Finding
 from walferry.base.texts import visible
 from walferry.observe.status import words
 from walferry.observe.status.findings import of_peer
@@ -50,6 +51,7 @@ class ShownPeer:
 
     peer: PeerStatus
     badge: Badge
+    findings: tuple[Finding, ...]
     plot: Plot | None
     forms: tuple[forms.Form, ...]
 
@@ -76,7 +78,7 @@ class Rendering:
         self._environment.filters.update(
             visible=lambda text, chars=MAX_NAME_CHARS: visible(str(text), chars), name=_name, key=_key, number="{:,}".format,
             counted=count, duration=duration, size=size, lag=formats.lag, left=words.left, rate=words.rate,
-            moment=formats.moment, iso=formats.iso, findings=of_peer, of=own_name,
+            moment=formats.moment, iso=formats.iso, of=own_name,
         )  # fmt: skip
         self._environment.globals.update(
             links=links,
@@ -140,4 +142,4 @@ def _shown(shown_source: ShownSource, peer: PeerStatus, at_ms: int) -> ShownPeer
     offered = [forms.ship(shown_source.conn_id, peer)] if peer.managed else []
     again = forms.backfill(shown_source.conn_id, peer, at_ms)
     plot = plot_of(shown_source.histories.get(peer.id, ()), at_ms / 1000, peer.max_lag)
-    return ShownPeer(peer, condition(peer), plot, tuple([*offered, again] if again else offered))
+    return ShownPeer(peer, condition(peer), tuple(of_peer(peer)), plot, tuple([*offered, again] if again else offered))

@@ -29,7 +29,7 @@ def check() -> None:
     wrong, count = [], 0
     peer = context["params"]["peer"]
     of_source = checks.check(source(), [peer] if peer else [])
-    of_spark = (each for find in [WalferryConnectHook(CONNECT_CONN_ID).address] for each in connect_server_findings(find))
+    of_spark = connect_server_findings(WalferryConnectHook(CONNECT_CONN_ID).address)
     for finding in chain(of_source, of_spark):  # the server comes last: it may take its time
         count += 1
         if finding.severity == "wrong":

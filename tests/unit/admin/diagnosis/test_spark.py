@@ -41,7 +41,7 @@ def test_a_worker_is_found_well_slow_or_of_no_use(
 
 
 def test_without_a_server_there_is_nothing_to_find() -> None:
-    assert connect_server_findings(lambda: None) == []
+    assert list(connect_server_findings(lambda: None)) == []
 
 
 def test_an_error_is_found_with_its_advice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
