@@ -71,13 +71,13 @@ def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[Cluste
 
 @pytest.fixture
 def run(site: Site, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, Any]]:
-    """`run("list")` → the exit status, and the JSON that the command prints."""
+    """`run("list")` → the exit status, and the JSON that the command prints, or its error."""
 
     def run(*arguments: str) -> tuple[int, Any]:
         where = [] if arguments[0] in ("list", "explain") else ["--host", "localhost", "--wait", "120"]
         status = main(["--source", site.source, "regions", *arguments, "--json", *where])
-        reported = capsys.readouterr()
-        return status, json.loads(reported.out) if reported.out else reported.err
+        reported = json.loads(capsys.readouterr().out)
+        return status, reported.get("error", reported)
 
     return run
 
