@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
+from embedded.cache import cache_home
 from embedded.jars import HBASE_2, JarSet, hbase_classpath, py4j_jar
 from embedded.java import find_java, helper_classes, jvm_options, launcher_classes
 from embedded.shared_classes import jars_on_class_path, shared_classes
@@ -79,6 +84,9 @@ class JavaProcess:
         return "\n".join([f"the end of {self.log}:", *self.log_text().splitlines()[-LOG_TAIL_LINES:]])
 
 
+_PORTS: Sequence[int] = range(20000, 32000)
+_ports_lock = threading.Lock()
+_ports_given: set[int] = set()  # locks of one process do not keep each other out
 _of_log: dict[Path, JavaProcess] = {}  # the newest process of each log
 
 
@@ -155,13 +163,32 @@ def wait_until(done: Callable[[], bool], what: str, *, processes: Iterable[JavaP
 
 
 def free_port() -> int:
-    """Return a free local TCP port, below the range from which the system takes ports for outgoing connections."""
-    for _ in range(200):
-        port = random.randint(20000, 32000)
+    """Return a free local TCP port, below the range from which the system takes ports for outgoing connections.
+
+    No call returns it again, in this process or another of this user, as long as this process lives: a server may bind it late,
+    and again after a stop. Raises ClusterError.
+    """
+    with _ports_lock:
+        chance = random.SystemRandom()  # hypothesis gives `random` the same seed in each process
+        for port in chance.sample(_PORTS, len(_PORTS)):
+            if port not in _ports_given and _is_ours(port):
+                _ports_given.add(port)
+                return port
+    raise ClusterError(f"no free TCP port found between {_PORTS[0]} and {_PORTS[-1]}")
+
+
+@functools.cache
+def _ports_file() -> IO[str]:
+    """Return a file whose byte N is locked by the process that was given port N."""
+    cache_home().mkdir(parents=True, exist_ok=True)
+    return (cache_home() / "ports.lock").open("w")
+
+
+def _is_ours(port: int) -> bool:
+    try:
+        fcntl.lockf(_ports_file(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
         with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise ClusterError("no free TCP port found between 20000 and 32000")
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    return True
