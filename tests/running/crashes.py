@@ -28,6 +28,10 @@ class _GoesOn(LoadScopeScheduling):
             self._reschedule(other)
         return died_of
 
+    def _reschedule(self, node: WorkerController) -> None:
+        if node in self.registered_collections:  # a process in a dead one's place may not have collected its tests yet
+            super()._reschedule(node)
+
 
 class _ByFile(_GoesOn, LoadFileScheduling):
     """For `--dist loadfile`."""
