@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow.utils.types import DagRunType
 
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.airflow.forms.run_checks import check_conf
+from walferry.airflow.forms.run_checks import check_conf, peer_of
 from walferry.runs.input import InputError
 
 from .conftest import DEFAULTS, HOME, Run, end_of
@@ -50,6 +51,15 @@ def test_a_parameter_that_the_dag_does_not_have_refuses_a_recovery_before_anythi
     assert ". Parameters of " in reason
     assert spark.commands == []
     assert dead.everything() == before
+
+
+@pytest.mark.parametrize("run_type", DagRunType)
+def test_a_run_without_a_peer_is_told_how_to_name_one(run_type: DagRunType) -> None:
+    """Airflow's form of a backfill leaves out what was entered, unless a box is ticked that is not below *Run Parameters*."""
+    context: Any = {"params": {"peer": None}, "dag_run": SimpleNamespace(run_type=run_type)}
+    with pytest.raises(InputError, match="the run needs a peer: give it as the parameter `peer`") as refused:
+        peer_of(context)
+    assert ("tick Override parameters on existing runs." in str(refused.value)) == (run_type == DagRunType.BACKFILL_JOB)
 
 
 def test_the_message_proposes_the_nearest_name_and_lists_all() -> None:

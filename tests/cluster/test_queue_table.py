@@ -37,10 +37,10 @@ def at(sides, table) -> SourceCluster:
 
 @pytest.fixture
 def peer(sides, table, peer) -> str:
-    """A managed peer from the source to the peer cluster, whose queues begin in the table as in ZooKeeper: with the newest WALs."""
+    """A managed peer. Its queues begin in the table as in ZooKeeper: with the newest WALs (ReplicationSourceManager.addSource)."""
     for queue in queues(sides.at, peer):
         for wal in queue.wals:
-            table.set_offset(f"{peer}-{queue.server}", wal.name.group, f"{wal.name.text}:0")  # as ReplicationSourceManager.addSource
+            table.set_offset(f"{peer}-{queue.server}", wal.name.group, f"{wal.name.text}:0")
     return peer
 
 

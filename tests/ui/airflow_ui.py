@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from playwright.sync_api import Frame, FrameLocator, Locator, Page, expect
@@ -39,10 +40,15 @@ def follow_form(page: Page, frame: FrameLocator, summary: str) -> None:
     page.wait_for_url("**/dags/*")
 
 
+def press_trigger(page: Page) -> Locator:
+    """Press Trigger on a DAG's page. Returns the form."""
+    page.get_by_test_id("trigger-dag-button").first.click()
+    return page.get_by_role("dialog").first
+
+
 def open_trigger_form(page: Page, conf: Mapping[str, Any]) -> Locator:
     """Press Trigger on a DAG's page, and paste this into the form. Returns the form."""
-    page.get_by_test_id("trigger-dag-button").first.click()
-    form = page.get_by_role("dialog")
+    form = press_trigger(page)
     form.get_by_role("button", name="Advanced Options").click()
     form.locator(EDITOR).first.focus()
     page.keyboard.press("ControlOrMeta+A")
@@ -69,3 +75,23 @@ def trigger_with_copied(page: Page, **changes: Any) -> None:
         else:
             return
     expect(form, f"requests for a run: {sent}").to_be_hidden()
+
+
+def backfill(page: Page, dates: Sequence[datetime], peer: str) -> None:
+    """Press Trigger on a DAG's page, and have it backfill the intervals that start from one date to the other, for this peer."""
+    form = press_trigger(page)
+    form.get_by_text("Backfill", exact=True).click()
+    for field, date in enumerate(dates):
+        form.get_by_test_id("datetime-input").nth(field).click()
+        picker = page.locator("[data-scope=popover][data-part=content][data-state=open]")
+        picker.get_by_placeholder("YYYY/MM/DD").fill(date.strftime("%Y/%m/%d"))
+        picker.get_by_placeholder("HH:mm").fill(date.strftime("%H:%M"))
+        page.keyboard.press("Escape")
+        expect(picker).to_be_hidden()
+    form.locator("input[name=max_active_runs]").fill("3")
+    form.get_by_text("Override parameters on existing runs").click()  # without it, Airflow leaves the parameters out
+    form.locator("#element_peer").fill(peer)
+    form.locator("#element_peer").blur()
+    expect(form.get_by_text("3 runs will be triggered.")).to_be_visible()
+    form.get_by_role("button", name="Run Backfill").click()
+    expect(form).to_be_hidden()

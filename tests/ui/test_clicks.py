@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,13 +17,14 @@ from tests.airflow_standalone import running
 from tests.cluster.dead_queues import DeadQueue, record
 from tests.cluster.walferry_runs import source_of
 from tests.conftest import StandalonePair
-from tests.ui.airflow_ui import FRAME, follow_form, log_in, open_replication, trigger_with_copied
+from tests.ui.airflow_ui import FRAME, backfill, follow_form, log_in, open_replication, trigger_with_copied
 from tests.ui.conftest import OpenTab, ground
 
 DRAIN, BACKFILL = "drain_recovered_queue", "replay_interval"
 OPERATOR, VIEWER = "ola", "vera"
 ROWS = 50
 NOTHING = "no page: refusals are errors"
+SECONDS = 30  # of an interval of a backfill; Airflow's form takes whole minutes
 RUN_MS = 120_000  # until a run's changes are shown
 
 pytestmark = pytest.mark.timeout(900)
@@ -43,6 +46,7 @@ def airflow(standalone_pair: StandalonePair, home: Path) -> Iterator[Airflow]:
         "AIRFLOW_CONN_HBASE_SOURCE": json.dumps(source),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{OPERATOR}:op,{VIEWER}:viewer",
+        "AIRFLOW__WALFERRY__REPLAY_INTERVALS": f"* * * * * */{SECONDS}",  # the last field is seconds
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
     }
     with running(Airflow(home, environment), DRAIN, BACKFILL) as airflow:
@@ -92,6 +96,10 @@ def table(source: JavaClient, peer_cluster: JavaClient, unique: Callable[[str], 
         client.drop_table(name)
 
 
+def sleep_until(date: datetime, seconds: int) -> None:
+    time.sleep(max(0.0, date.timestamp() + seconds - time.time()))
+
+
 def rows_of(client: JavaClient, table: str) -> int:
     return len({cell.row for cell in client.scan_all(table)})
 
@@ -136,10 +144,29 @@ def test_an_operator_ships_an_interval_again(
     follow_form(page, frame, "Ship an interval again")
     assert page.url.endswith(f"/dags/{BACKFILL}")
     trigger_with_copied(page, dry_run=False)
-    (run,) = airflow.await_runs(BACKFILL)
+    (run,) = [run for run in airflow.await_runs(BACKFILL) if run["run_type"] == "manual"]
     assert (run["state"], run["triggering_user_name"]) == ("success", OPERATOR)
     assert airflow.returned(BACKFILL, run["dag_run_id"], "report")["totals"]["shippedOps"] == ROWS
     assert rows_of(peer_cluster, table) == ROWS
+
+
+def test_an_operator_backfills_three_intervals(
+    logged_in: LogIn, airflow: Airflow, source: JavaClient, peer_cluster: JavaClient, peer: str, table: str
+) -> None:
+    now = time.time()
+    first = datetime.fromtimestamp(now - now % 60 + 60, UTC)
+    for number, second in enumerate((-3, SECONDS - 3, SECONDS + 1, 2 * SECONDS + 1)):  # the first one is not asked for
+        sleep_until(first, second)
+        source.put_many(table, ROWS + number, ["f:q"], first=100 * number)
+    page = logged_in(OPERATOR)
+    sleep_until(first, 3 * SECONDS)  # Airflow backfills only intervals that have ended
+    page.goto(f"{airflow.url}/dags/{BACKFILL}")
+    backfill(page, [first, first + timedelta(minutes=1)], peer)
+    runs = [run for run in airflow.await_runs(BACKFILL) if run["run_type"] == "backfill"]
+    assert [(run["state"], run["triggering_user_name"]) for run in runs] == [("success", OPERATOR)] * 3
+    shipped = [airflow.returned(BACKFILL, run["dag_run_id"], "report")["totals"]["shippedOps"] for run in runs]
+    assert sorted(shipped) == [ROWS + 1, ROWS + 2, ROWS + 3]
+    assert rows_of(peer_cluster, table) == sum(shipped)
 
 
 def test_a_viewer_sees_the_page_and_no_action(logged_in: LogIn, peer: str) -> None:

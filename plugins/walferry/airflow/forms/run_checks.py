@@ -22,7 +22,7 @@ def check_run() -> Context:
     """Refuse a backfill, and a conf with parameters that the DAG does not have. Return the run's context. Raises InputError."""
     context = get_current_context()
     run = context["dag_run"]
-    if str(getattr(run.run_type, "value", run.run_type)) == "backfill":
+    if is_backfill(run):
         raise InputError(
             f"{run.dag_id} cannot be backfilled: a WAL is shipped once, from where the positions in ZooKeeper are, whatever the "
             "date of the run. To ship the queued edits now, trigger a run by hand. To ship an interval again, backfill "
@@ -30,6 +30,20 @@ def check_run() -> Context:
         )
     check_conf(run.dag_id, run.conf or {}, context["dag"].params.keys(), context["params"])
     return context
+
+
+def is_backfill(run: Any) -> bool:
+    """Return whether a backfill has made the run."""
+    return str(getattr(run.run_type, "value", run.run_type)) == "backfill"
+
+
+def peer_of(context: Context) -> str:
+    """Return the parameter `peer` of a run that is for one peer. Raises InputError if it is empty."""
+    if peer := context["params"]["peer"]:
+        return str(peer)
+    left_out = is_backfill(context["dag_run"])  # Airflow's form leaves all parameters out
+    also = ", and in Airflow's form of a backfill tick Override parameters on existing runs" if left_out else ""
+    raise InputError(f"the run needs a peer: give it as the parameter `peer`{also}. Nothing was done")
 
 
 def check_conf(dag_id: str, conf: Mapping[str, Any], known: Collection[str], params: Mapping[str, Any]) -> None:

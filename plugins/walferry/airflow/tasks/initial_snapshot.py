@@ -12,13 +12,13 @@ from airflow.sdk import Context, TriggerRule, get_current_context
 from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.endings import ends_plainly
-from walferry.airflow.forms.run_checks import check_run
+from walferry.airflow.forms.run_checks import check_run, peer_of
 from walferry.airflow.literal import LiteralFields, task
 from walferry.airflow.operators.spark_job import SparkJobOperator
 from walferry.airflow.sources import own_name
 from walferry.airflow.tasks.common import source
 from walferry.base.texts import one_line
-from walferry.runs.input import InputError, tables_of
+from walferry.runs.input import tables_of
 from walferry.runs.values import run_of
 
 MAX_TABLES = 100  # in the XCom
@@ -39,9 +39,7 @@ def check() -> dict[str, list[str]]:
     from walferry.replication.source.session import open_session
 
     context = check_run()
-    params, run = context["params"], run_of(context["ti"])
-    if not (peer_id := params["peer"]):
-        raise InputError("the run needs a peer: give it as the parameter `peer`. Nothing was done")
+    params, run, peer_id = context["params"], run_of(context["ti"]), peer_of(context)
     cluster = source()
     with open_session(cluster) as session:
         peer = check_peer(session, peer_id)

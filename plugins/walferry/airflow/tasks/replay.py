@@ -11,7 +11,7 @@ from airflow.sdk import Context, Param, TriggerRule, get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from walferry.airflow.endings import ends_plainly
-from walferry.airflow.forms.run_checks import check_conf
+from walferry.airflow.forms.run_checks import check_conf, is_backfill, peer_of
 from walferry.airflow.literal import task
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
 from walferry.airflow.tasks.common import PROBLEM, source, state_of, tell, telling
@@ -53,10 +53,8 @@ def plan() -> dict[str, Any]:
     params, ti = context["params"], context["ti"]
     with telling():
         interval = Interval.between(*interval_of(context))
-        if not params["peer"]:
-            raise InputError("the run needs a peer: give it as the parameter `peer`. Nothing was done")
         planned = steps.plan(
-            source(), params["peer"], interval, f"{run_of(ti)}.{ti.try_number}", tables=tables_of(params),
+            source(), peer_of(context), interval, f"{run_of(ti)}.{ti.try_number}", tables=tables_of(params),
             roll=params["roll"], whole=not (params["what_is_there"] or params["dry_run"]),
         )  # fmt: skip
     print(f"{planned.interval}: {planned.wals:,} WALs of {planned.groups:,} WAL groups, {planned.bytes:,} bytes.")
@@ -140,7 +138,7 @@ def interval_of(context: Context, now: datetime | None = None) -> tuple[datetime
     run, params = context["dag_run"], context["params"]
     check_conf(run.dag_id, run.conf or {}, context["dag"].params.keys(), params)
     given = {name: moment(name, params[name]) for name in ("from_date", "to_date") if params[name]}
-    if str(getattr(run.run_type, "value", run.run_type)) == "backfill":
+    if is_backfill(run):
         if given:
             raise InputError(f"{_OF_A_BACKFILL}, so leave out {' and '.join(given)}. Nothing was done")
         start, end = run.data_interval_start, run.data_interval_end
