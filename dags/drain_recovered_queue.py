@@ -2,7 +2,8 @@
 
 If a queue is unclaimed, the run first claims it together with all other queues that its dead server has left of managed peers.
 Otherwise HBase might claim it in the middle of the drain. A queue whose peer is gone cannot be shipped: the run reports it, and
-deletes it only if you ask for that. A dry run says for each WAL what would be shipped. It claims, ships and deletes nothing.
+deletes it only if you ask for that and a person approves it. A dry run says for each WAL what would be shipped. It claims, ships
+and deletes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from airflow.sdk import Param
 from walferry.airflow.forms.choices import peers_of, proposed
 from walferry.airflow.operators.ship_wals import SHIP_PARAMS
 from walferry.airflow.source_dags import dag_of_each_source
-from walferry.airflow.tasks.recovery import DEADLINE, gone_peers, recover, select
+from walferry.airflow.tasks.recovery import DEADLINE, approve_deletion, gone_peers, recover, select
 
 
 def params(conn_id: str) -> dict[str, Any]:
@@ -48,7 +49,8 @@ def params(conn_id: str) -> dict[str, Any]:
             False,
             type="boolean",
             title="Delete queues of peers that are gone",
-            description="Their unshipped edits will never be replicated. Name a peer or a queue, too.",
+            description="Their unshipped edits will never be replicated. Name a peer or a queue, too. The run shows the "
+            "queues as a required action, and deletes them once a person has approved that.",
         ),
         "deadline": DEADLINE,
         **SHIP_PARAMS,
@@ -65,6 +67,6 @@ def params(conn_id: str) -> dict[str, Any]:
     doc_md=__doc__,
 )
 def drain_recovered_queue(conn_id: str) -> None:
-    servers, gone = select(), gone_peers()
-    servers >> gone
+    servers = select()
+    gone = gone_peers(approve_deletion(servers))  # type: ignore[arg-type]
     recover("select", servers=servers, also=gone)

@@ -145,6 +145,11 @@ class Airflow:
         }  # fmt: skip
         self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body, again=False)  # it would end the task that goes on
 
+    def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
+        """Choose an option that a task asks for."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails"
+        self._call("PATCH", path, {"chosen_options": [option]})
+
     def task_log(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1, try_number: int = 1) -> str:
         """A task's log, a line for each message."""
         place = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"

@@ -9,6 +9,7 @@ from airflow.dag_processing.dagbag import DagBag
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.airflow.forms import choices
+from walferry.airflow.operators.approval import NO, YES
 from walferry.base.zk.fenced_lock import FencedLock
 from walferry.hbase.layout import OwnZNodes
 from walferry.replication.queues.claims.steps import claim_hold
@@ -17,6 +18,7 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.steps import recovery
 
 from .conftest import REPO
+from .people import person
 from .recovery_stubs import GONE, Spark, at, dead, drain, failover, group, hbase, new_client, other, rival, spark, states, zk
 
 __all__ = ["at", "dead", "drain", "failover", "hbase", "new_client", "other", "rival", "spark", "zk"]  # fixtures
@@ -132,9 +134,17 @@ def test_a_queue_of_a_gone_peer_is_reported_and_deleted_only_if_that_is_asked_fo
     assert ended.state == "success"
     assert ended.report["notes"] == [f"{reported} left; delete_orphan would delete it"]
     assert len(dead.queued("gone")) == 2
-    deleted = drain(queue=f"{SERVER}/gone-{GONE}", delete_orphan=True)
+    with person(NO):
+        kept = drain(queue=f"{SERVER}/gone-{GONE}", delete_orphan=True)
+    assert (kept.state, kept.report["notes"]) == ("success", [f"{reported} left; ola has rejected it"])
+    assert len(dead.queued("gone")) == 2
+    with person(YES) as asked:
+        deleted = drain(queue=f"{SERVER}/gone-{GONE}", delete_orphan=True)
     assert deleted.state == "success", deleted.report
     assert deleted.report["notes"] == [f"{reported} deleted"]
+    (shown,) = asked
+    assert shown.subject == "Delete 1 queue whose peer is gone? Their edits will never be replicated."
+    assert shown.body == f"    {reported} would be deleted"
     assert dead.queued("gone") == []
     assert spark.commands == []
 
@@ -146,7 +156,8 @@ def test_a_queue_of_a_gone_peer_that_another_run_claims_fails_the_run_and_the_ot
         dead.add_wal(server, f"gone-{died}", wal(1, died))
     claimed = claim_hold(dead.zk, OwnZNodes(at.root, at.nodes).claim(OTHER), OTHER)
     claimed.acquire("another run")
-    ended = drain(peer="gone", delete_orphan=True)
+    with person(YES):
+        ended = drain(peer="gone", delete_orphan=True)
     assert ended.state == "failed"
     (why,) = ended.report["failures"]
     assert f"{OTHER}/gone-{DEAD} is not deleted: " in why
@@ -154,6 +165,43 @@ def test_a_queue_of_a_gone_peer_that_another_run_claims_fails_the_run_and_the_ot
     assert sorted("not deleted" in note for note in ended.report["notes"]) == [False, True]
     assert [path.split("/")[-2] for path in dead.queued("gone")] == [f"gone-{DEAD}"]
     claimed.release()
+
+
+@pytest.mark.parametrize("cleared", [("select",), ()], ids=["select and what follows", "the whole run"])
+def test_a_cleared_run_deletes_nothing_that_its_first_question_did_not_show(
+    drain, dead: HBaseZNodes, clear, cleared: tuple[str, ...]
+) -> None:
+    dead.add_wal(SERVER, f"gone-{GONE}", wal(1, GONE))
+    with person(NO):
+        first = drain(peer="gone", delete_orphan=True)
+    dead.add_wal(SERVER, f"gone-{DEAD}", wal(1, DEAD))
+    with person(YES) as asked:
+        again = clear("drain_recovered_queue", first, *cleared)
+    assert asked == [], "Airflow would still show the first question"
+    assert again.state == "success"
+    assert "it is no longer what the run first asked for" in again.report["notes"][0]
+    assert len(dead.queued("gone")) == 2
+
+
+def test_a_cleared_run_asks_again_and_deletes_what_it_shows(drain, dead: HBaseZNodes, clear) -> None:
+    dead.add_wal(SERVER, f"gone-{GONE}", wal(1, GONE))
+    with person(NO):
+        first = drain(peer="gone", delete_orphan=True)
+    with person(YES) as asked:
+        assert clear("drain_recovered_queue", first, "approve").state == "success"
+    assert len(asked) == 1
+    assert dead.queued("gone") == []
+
+
+def test_only_what_a_person_has_been_shown_is_deleted(dead: HBaseZNodes, at: SourceCluster) -> None:
+    dead.add_wal(SERVER, f"gone-{GONE}", wal(1, GONE))
+    shown = recovery.select(at, "gone", "", True)
+    contents = [recovery.contents_of(queue) for queue in shown.orphans]
+    later = dead.add_wal(SERVER, f"gone-{DEAD}", wal(1, DEAD))
+    dealt = recovery.deal_with_orphans(at, shown.to_delete, True, "run", shown=contents)
+    (why,) = dealt.problems
+    assert why.startswith(f"{SERVER}/gone-{DEAD} is not deleted: it was not shown in this form")
+    assert dead.queued("gone") == [later]
 
 
 def test_a_queue_of_a_gone_peer_is_deleted_where_it_lies_by_then(dead: HBaseZNodes, at: SourceCluster):

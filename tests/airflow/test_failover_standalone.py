@@ -109,6 +109,9 @@ def test_deaths_begin_runs_by_themselves(airflow: Airflow, cluster: Cluster, wes
     assert proposed == ["rs-6,1,6/gone"]
     assert examples(airflow, "peer") == ["gone"]
     run_id = airflow.trigger(BY_HAND, {"peer": "gone", "queue": "", "delete_orphan": True})
+    until(lambda: "awaiting_input" in [task["state"] for task in airflow.tasks(BY_HAND, run_id)], "the run asks a person")
+    assert cluster.servers_with_queues() == ["rs-6,1,6"]
+    airflow.answer(BY_HAND, run_id, "approve", "Approve")
     assert airflow.await_run(BY_HAND, run_id)["state"] == "success"
     assert "1 WAL" in airflow.returned(BY_HAND, run_id, "report")["notes"][0]
     until(lambda: examples(airflow, "queue") is None, "no proposals any more")

@@ -13,6 +13,7 @@ from tests.cluster.dead_queues import DeadQueue, Recording, record
 from tests.cluster.walferry_runs import source_of
 from tests.conftest import StandalonePair
 from tests.sessions import session_of
+from walferry.airflow.operators.approval import YES
 from walferry.base.zk.client import connected
 from walferry.hbase.values import encode_position
 from walferry.replication.queues.dead_servers import WALFERRY_SERVER, recovered_queues
@@ -20,6 +21,7 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.reports import progress
 
 from .conftest import Run
+from .people import person
 
 
 @pytest.fixture
@@ -174,6 +176,7 @@ def test_a_removed_peer_s_queue_is_deleted_on_demand(
     assert kept.state == "success", kept.report
     assert f"of peer {gone}, which is gone: 1 WAL, {progress.size(len(recording.content))} not shipped" in kept.report["notes"][0]
     assert queue.positions()
-    assert run_dag("drain_recovered_queue", peer=gone, delete_orphan=True).state == "success"
+    with person(YES):
+        assert run_dag("drain_recovered_queue", peer=gone, delete_orphan=True).state == "success"
     assert queue.positions() == {}
     assert wal.exists()  # HBase's log cleaner takes the file

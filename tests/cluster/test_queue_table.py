@@ -37,7 +37,7 @@ def at(sides, table) -> SourceCluster:
 
 @pytest.fixture
 def peer(sides, table, peer) -> str:
-    """A managed peer. Its queues begin in the table as in ZooKeeper: with the newest WALs (ReplicationSourceManager.addSource)."""
+    """A managed peer. Its queues begin in the table as ReplicationSourceManager.addSource does: with the newest WALs."""
     for queue in queues(sides.at, peer):
         for wal in queue.wals:
             table.set_offset(f"{peer}-{queue.server}", wal.name.group, f"{wal.name.text}:0")

@@ -13,6 +13,7 @@ from tests.zk.hbase_znodes import DEAD, LAYOUTS, OTHER, SERVER, wal
 from walferry.hbase.errors import PeerError
 from walferry.replication.queues.claims.claim import delete_queue
 from walferry.replication.queues.dead_servers import RecoveredQueue, recovered_queues
+from walferry.replication.queues.errors import QueuesMoving
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -40,6 +41,18 @@ def test_the_one_that_was_named_goes_and_nothing_else(zk: KazooClient, at: Claim
     server, queue_id = ref.split("/")
     queue = at.nodes.queue(server, queue_id).removeprefix(at.nodes.queues)
     assert at.tree() == {path: value for path, value in before.items() if path != queue and not path.startswith(f"{queue}/")}
+
+
+def test_wals_that_a_queue_has_got_since_it_was_read_are_not_deleted(zk: KazooClient, at: ClaimCluster) -> None:
+    queue = queue_called(zk, at, f"{OTHER}/gone-{DEAD}")
+    at.hbase.add_wal(OTHER, f"gone-{DEAD}", wal(4, DEAD))
+    at.hbase.add_wal(OTHER, f"gone-{DEAD}", "no WAL")
+    before = at.tree()
+    with pytest.raises(QueuesMoving, match=f"has got {wal(4, DEAD)} since it was looked at"):
+        delete_queue(session_of(zk, at), queue, "an operator")
+    assert {path: value for path, value in at.tree().items() if not path.startswith("claim")} == before
+    queue = queue_called(zk, at, f"{OTHER}/gone-{DEAD}")
+    assert delete_queue(session_of(zk, at), queue, "an operator") == 5, "with what is no WAL"
 
 
 def test_a_queue_of_a_peer_that_exists_is_not_deleted(zk: KazooClient, at: ClaimCluster) -> None:

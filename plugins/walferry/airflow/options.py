@@ -50,6 +50,14 @@ OPTIONS = {
         None,
         "/opt/walferry/spark_jobs",
     ),
+    "approvers": Option(
+        "Ids of the users, separated by commas, who may approve what cannot be undone, such as the deletion of a queue. "
+        "They are those of Airflow's auth manager; with the simple one, the names. Empty: all who may act on the DAG's required "
+        "actions.",
+        None,
+        "ola,per",
+    ),
+    "approval_hours": Option("For how many hours a run waits for that. Then nothing is done.", "24"),
     "notifiers": Option(
         "Dotted path of a notifier, or of a list of notifiers, that watch_replication calls.", None, "company.alerts.REPLICATION"
     ),

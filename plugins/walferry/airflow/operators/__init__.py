@@ -1,5 +1,6 @@
-"""The Spark jobs as operators, and their common base. The DAGs' tasks contain the operators of single DAGs.
+"""The Spark jobs as operators, their base, and a question to a person. The DAGs' tasks contain the operators of single DAGs.
 
+approval           asks a person before a run does what cannot be undone
 links              links on tasks in Airflow's UI
 ship_wals          the Spark job that ships one peer's backlog, or some of its WAL groups, as an operator
 spark_job          the common base of the operators that run a job on Spark

@@ -9,7 +9,7 @@
 
 A failed server or queue stops no other. The only state is in ZooKeeper, so every task may be cleared, retried or killed.
 
-If people choose the queues, the tasks select → gone_peers come before these.
+If people choose the queues, the tasks select → approve → gone_peers come before these. The drains do not wait for the approval.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Param, TriggerRule, get_current_context
+from airflow.sdk import Param, TriggerRule, XComArg, get_current_context
 
 from walferry.airflow.forms import choices
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import label, task
+from walferry.airflow.operators.approval import MAX_LINES, PersonDecidesOperator, request, what_was_approved
 from walferry.airflow.operators.ship_wals import NOT_KEPT, ShipWalsOperator
 from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
 from walferry.airflow.tasks.common import PROBLEM, name_of, source, tell, telling
+from walferry.base.amounts import count
 from walferry.runs.failures import Failures, ReportedFailures
 from walferry.runs.reports.recovery import Recovery, as_dict, as_text, note
 from walferry.runs.values import MAX_TEXT_CHARS, Claimed, Selected, run_of
@@ -51,6 +53,7 @@ DEADLINE = Param(
 ALSO = "gone_peers"  # the task whose lines `also` contains, if the DAG has it
 SELECTED = "selected"  # the XCom in which the first task leaves the queues that were chosen by hand
 ORPHANS = "orphans"  # the same, for queues whose peer is gone
+ASKS = "asks"  # the XCom with what a person is asked
 DRAINS = "drains"  # the XCom in which plan leaves where it has noted all queues, also queues that need no job
 MAX_NOTES = 200  # of select's lines that the report repeats
 MAX_REMOVED = 500  # names of servers in an XCom
@@ -207,12 +210,26 @@ def select() -> list[str]:
         selected = recovery.NONE_SELECTED
     ti.xcom_push(SELECTED, selected.to_drain.to_xcom())
     ti.xcom_push(ORPHANS, selected.to_delete.to_xcom())
+    asks: dict[str, Any] = {}
+    if params["delete_orphan"] and selected.orphans:
+        shown = selected.orphans[:MAX_LINES]
+        more = len(selected.orphans) - len(shown)
+        others = f" {more:,} more are left to other runs." if more else ""
+        question = f"Delete {count(len(shown), 'queue')} whose peer is gone? Their edits will never be replicated.{others}"
+        lines = recovery.preview_orphans(source(), shown, "would be deleted")
+        asks = request(question, lines, [recovery.contents_of(queue) for queue in shown])
+    ti.xcom_push(ASKS, asks)
     choices.refresh(source(), params["source_conn_id"])
     return selected.servers
 
 
+def approve_deletion(chosen: Any) -> Any:
+    """Wire the task that asks a person before queues are deleted unshipped. Returns the decision."""
+    return PersonDecidesOperator(task_id="approve", asks=XComArg(chosen.operator, key=ASKS)).output
+
+
 @task
-def gone_peers() -> list[str]:
+def gone_peers(decision: Any) -> list[str]:
     """Report the queues whose peer is gone, or delete them."""
     from walferry.runs.steps import recovery
 
@@ -220,7 +237,9 @@ def gone_peers() -> list[str]:
     ti = context["ti"]
     orphans = Selected.from_xcom(ti.xcom_pull(task_ids="select", key=ORPHANS))
     with telling():
-        dealt = recovery.deal_with_orphans(source(), orphans, context["params"]["delete_orphan"], run_of(ti))
+        delete = context["params"]["delete_orphan"]
+        shown, refusal = what_was_approved(decision) if delete else ([], "")
+        dealt = recovery.deal_with_orphans(source(), orphans, delete, run_of(ti), shown=shown, refusal=refusal)
         print("\n".join(dealt.lines) or "There are none.")
         lines = [line[:MAX_TEXT_CHARS] for line in dealt.lines[:MAX_NOTES]]
         if dealt.problems:

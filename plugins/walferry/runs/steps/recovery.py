@@ -7,6 +7,7 @@ lies, change with each claim. Each step reads a queue a fixed number of times at
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import socket
 import time
@@ -151,6 +152,8 @@ class SelectedQueues:
         return sorted({queue.server for queue in self.queues if not queue.claimed})[:MAX_SERVERS]
 
 
+DIGEST_CHARS = 12
+NOT_SHOWN = "it was not shown in this form to the person who approved that. Trigger another run for it"
 NONE_SELECTED = SelectedQueues([], [], [], "")
 
 
@@ -188,9 +191,17 @@ def preview(source: SourceCluster, selected: SelectedQueues, delete_orphan: bool
     lines += [f"Server {server} would be claimed first." for server in selected.servers]
     for queue, groups in _files(source, selected.queues):
         lines += recovery_report.preview(queue, claimed_by(source, queue), groups)
-    for queue, groups in _files(source, selected.orphans):
-        lines.append(recovery_report.orphan(queue, groups, "would be deleted" if delete_orphan else "would be left"))
-    return lines
+    return lines + preview_orphans(source, selected.orphans, "would be deleted" if delete_orphan else "would be left")
+
+
+def preview_orphans(source: SourceCluster, orphans: Sequence[RecoveredQueue], what: str) -> list[str]:
+    """Return a line on each queue whose peer is gone, and on what would be done with it. Raises WalferryError."""
+    return [recovery_report.orphan(queue, groups, what) for queue, groups in _files(source, orphans)]
+
+
+def contents_of(queue: RecoveredQueue) -> str:
+    """Return a digest of what a queue contains, wherever it lies."""
+    return hashlib.sha256("\n".join((queue.peer_id, queue.dead_server, *queue.wals)).encode()).hexdigest()[:DIGEST_CHARS]
 
 
 @dataclass(frozen=True)
@@ -201,20 +212,35 @@ class Orphans:
     problems: list[str]
 
 
-def deal_with_orphans(source: SourceCluster, selected: Selected, delete: bool, run_id: str) -> Orphans:
-    """Report queues of peers that are gone, and `delete` them if asked. Raises PeerError if a peer is back, ConnectError."""
+def deal_with_orphans(
+    source: SourceCluster,
+    selected: Selected,
+    delete: bool,
+    run_id: str,
+    *,
+    shown: Collection[str] | None = None,
+    refusal: str = "",
+) -> Orphans:
+    """Report queues of peers that are gone, and `delete` them if asked, unless there is a `refusal`.
+
+    `shown` are the contents of the queues that a person has seen, if that was needed: no others are deleted. Raises PeerError if
+    a peer is back, ConnectError.
+    """
     if not selected.peers:
         return Orphans([], [])
     with open_session(source) as session:
         orphans = list(filter(wanted_by_hand(selected), recovered_queues(session)))
     files = _files(source, orphans)  # before they are deleted
     kept: dict[str, str] = {}
-    if delete:
+    if delete and not refusal:
         with open_session(source) as session:
             for problem in disagreements(session, selected.peers).values():
                 raise problem
-            kept = {queue.ref: why for queue in orphans if (why := _not_deleted(session, queue, run_id))}
-    done = "deleted" if delete else "left; delete_orphan would delete it"
+            for queue in orphans:
+                unseen = NOT_SHOWN if shown is not None and contents_of(queue) not in shown else ""
+                if why := unseen or _not_deleted(session, queue, run_id):
+                    kept[queue.ref] = why
+    done = f"left; {refusal or 'delete_orphan would delete it'}" if refusal or not delete else "deleted"
     lines = [
         recovery_report.orphan(queue, groups, f"not deleted: {kept[queue.ref]}" if queue.ref in kept else done)
         for queue, groups in files

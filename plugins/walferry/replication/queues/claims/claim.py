@@ -12,6 +12,7 @@ HBase may claim the same queues at the same time. The faster of the two gets the
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient, TransactionRequest
@@ -22,7 +23,7 @@ from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock, Guard
 from walferry.hbase.cluster import check_layout, is_live
 from walferry.hbase.errors import PeerError
-from walferry.hbase.names import parse_queue_id
+from walferry.hbase.names import parse_queue_id, parse_wal_name
 from walferry.replication.peers.reading import check_shippable
 from walferry.replication.queues.claims import classic as claim_classic
 from walferry.replication.queues.claims import multi as claim_multi
@@ -99,13 +100,13 @@ def delete_queue(session: Session, queue: RecoveredQueue, holder: str) -> int:
 
     HBase neither ships such queues nor ever cleans their WALs (HBASE-17077).
 
-    Edits in them that were not shipped will not reach that peer. Raises PeerError if the peer exists, ClaimHeld while the queue
-    is being claimed.
+    Edits in them that were not shipped will not reach that peer. WALs that the queue has got since it was read are not deleted.
+    Raises PeerError if the peer exists, ClaimHeld while the queue is being claimed, QueuesMoving if it changes.
     """
     lock = claim_hold(session.zk, session.own.claim(queue.server), queue.server)
     lock.acquire(holder)
     try:
-        return _delete(session, lock, session.nodes.queue(queue.server, queue.queue_id), queue.peer_id)
+        return _delete(session, lock, queue)
     finally:
         lock.release(forget=True)
 
@@ -148,14 +149,22 @@ def _queues_under(
     return tuple(mine), tuple(left)
 
 
-def _delete(session: Session, lock: FencedLock, path: str, peer_id: str) -> int:
-    deleted = 0
+def _is_wal(name: str) -> bool:
+    with suppress(ValueError):
+        return bool(parse_wal_name(name))
+    return False
+
+
+def _delete(session: Session, lock: FencedLock, queue: RecoveredQueue) -> int:
+    path, deleted = session.nodes.queue(queue.server, queue.queue_id), 0
     for _ in range(TRIES):
-        if has_peer(session, peer_id):
-            raise PeerError(peer_id, f"it exists, so {path} is not deleted", "Drain the queue, or remove the peer first")
+        if has_peer(session, queue.peer_id):
+            raise PeerError(queue.peer_id, f"it exists, so {path} is not deleted", "Drain the queue, or remove the peer first")
         names = children(session.zk, path)
         if names is None:
             return deleted
+        if new := sorted(filter(_is_wal, set(names).difference(queue.wals))):
+            raise QueuesMoving(f"{path} has got {new[0]} since it was looked at; try again later")
         for chunk in chunked(read_wals(session.zk, path, names), len(path)):
 
             def operations(multi: TransactionRequest, names: tuple[str, ...] = tuple(wal.name for wal in chunk)) -> None:
