@@ -140,11 +140,13 @@ def test_an_operator_ships_an_interval_again(
     frame = open_replication(page)
     frame.locator("#filter-peer").select_option(peer)
     frame.get_by_role("button", name="Filter").click()
+    in_frame(page).wait_for_url(lambda address: f"peer={peer}" in address)  # the page before it has the peer's heading, too
     expect(frame.get_by_role("heading", name=f"Peer {peer}")).to_be_visible(timeout=RUN_MS)
     follow_form(page, frame, "Ship an interval again")
     assert page.url.endswith(f"/dags/{BACKFILL}")
+    before = {run["dag_run_id"] for run in airflow.runs(BACKFILL)}
     trigger_with_copied(page, dry_run=False)
-    (run,) = [run for run in airflow.await_runs(BACKFILL) if run["run_type"] == "manual"]
+    (run,) = [run for run in airflow.await_runs(BACKFILL) if run["dag_run_id"] not in before]
     assert (run["state"], run["triggering_user_name"]) == ("success", OPERATOR)
     assert airflow.returned(BACKFILL, run["dag_run_id"], "report")["totals"]["shippedOps"] == ROWS
     assert rows_of(peer_cluster, table) == ROWS
@@ -153,16 +155,18 @@ def test_an_operator_ships_an_interval_again(
 def test_an_operator_backfills_three_intervals(
     logged_in: LogIn, airflow: Airflow, source: JavaClient, peer_cluster: JavaClient, peer: str, table: str
 ) -> None:
-    now = time.time()
+    now = time.time() + 15
     first = datetime.fromtimestamp(now - now % 60 + 60, UTC)
-    for number, second in enumerate((-3, SECONDS - 3, SECONDS + 1, 2 * SECONDS + 1)):  # the first one is not asked for
+    for number, second in enumerate((-12, SECONDS - 12, SECONDS + 1, 2 * SECONDS + 1)):  # the first one is not asked for
         sleep_until(first, second)
         source.put_many(table, ROWS + number, ["f:q"], first=100 * number)
     page = logged_in(OPERATOR)
     sleep_until(first, 3 * SECONDS)  # Airflow backfills only intervals that have ended
     page.goto(f"{airflow.url}/dags/{BACKFILL}")
+    before = {run["dag_run_id"] for run in airflow.runs(BACKFILL)}  # of an earlier try, too
     backfill(page, [first, first + timedelta(minutes=1)], peer)
-    runs = [run for run in airflow.await_runs(BACKFILL) if run["run_type"] == "backfill"]
+    runs = [run for run in airflow.await_runs(BACKFILL) if run["dag_run_id"] not in before]
+    assert {run["run_type"] for run in runs} == {"backfill"}
     assert [(run["state"], run["triggering_user_name"]) for run in runs] == [("success", OPERATOR)] * 3
     shipped = [airflow.returned(BACKFILL, run["dag_run_id"], "report")["totals"]["shippedOps"] for run in runs]
     assert sorted(shipped) == [ROWS + 1, ROWS + 2, ROWS + 3]
