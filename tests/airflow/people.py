@@ -53,6 +53,6 @@ def _answer_all(answer: str, name: str) -> list[Any]:
         for asked in session.scalars(select(HITLDetail)).all():
             ti = asked.task_instance
             if not asked.response_received and ti.state == "awaiting_input":
-                answered.append(SimpleNamespace(subject=asked.subject, body=asked.body, assignees=asked.assignees))
+                answered.append(SimpleNamespace(subject=asked.subject, body=asked.body))
                 update_hitl_detail(ti.dag_id, ti.run_id, ti.task_id, payload, user, session, ti.map_index)
     return answered

@@ -22,7 +22,7 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from walferry.airflow.literal import LiteralFields
 from walferry.airflow.options import option
 from walferry.base.amounts import count
-from walferry.base.texts import one_line, visible
+from walferry.base.texts import visible
 from walferry.runs.input import InputError
 
 YES, NO = ApprovalOperator.APPROVE, ApprovalOperator.REJECT
@@ -34,8 +34,8 @@ _ASKED = "asked"  # in Airflow's task state store, which clearing does not touch
 
 
 def request(subject: str, lines: Sequence[str], shown: Sequence[str]) -> dict[str, Any]:
-    """Return what PersonDecidesOperator asks: a question, at most MAX_LINES lines of what would be done, and `shown`, which says
-    the same to the task that does it."""
+    """Return what PersonDecidesOperator asks: a question, lines of what would be done (the caller gives at most MAX_LINES), and
+    `shown`, which says the same to the task that does it."""
     return {
         "subject": _cut(subject, MAX_SUBJECT_CHARS),
         "lines": [_cut(line, MAX_LINE_CHARS) for line in lines],
@@ -109,7 +109,7 @@ def _refused(why: str) -> dict[str, Any]:
 
 
 def _cut(text: str, max_chars: int) -> str:
-    return one_line(visible(text, max_chars), max_chars)
+    return visible(text, max_chars)[:max_chars]
 
 
 def _approvers() -> list[str]:

@@ -232,7 +232,8 @@ def deal_with_orphans(
         orphans = list(filter(wanted_by_hand(selected), recovered_queues(session)))
     files = _files(source, orphans)  # before they are deleted
     kept: dict[str, str] = {}
-    if delete and not refusal:
+    refusal = refusal or ("" if delete else "delete_orphan would delete it")
+    if not refusal:
         with open_session(source) as session:
             for problem in disagreements(session, selected.peers).values():
                 raise problem
@@ -240,7 +241,7 @@ def deal_with_orphans(
                 unseen = NOT_SHOWN if shown is not None and contents_of(queue) not in shown else ""
                 if why := unseen or _not_deleted(session, queue, run_id):
                     kept[queue.ref] = why
-    done = f"left; {refusal or 'delete_orphan would delete it'}" if refusal or not delete else "deleted"
+    done = f"left; {refusal}" if refusal else "deleted"
     lines = [
         recovery_report.orphan(queue, groups, f"not deleted: {kept[queue.ref]}" if queue.ref in kept else done)
         for queue, groups in files

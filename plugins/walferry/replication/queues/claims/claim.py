@@ -12,7 +12,6 @@ HBase may claim the same queues at the same time. The faster of the two gets the
 
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient, TransactionRequest
@@ -23,7 +22,7 @@ from walferry.base.zk.errors import ZNodeValueError
 from walferry.base.zk.fenced_lock import FencedLock, Guard
 from walferry.hbase.cluster import check_layout, is_live
 from walferry.hbase.errors import PeerError
-from walferry.hbase.names import parse_queue_id, parse_wal_name
+from walferry.hbase.names import as_wal_name, parse_queue_id
 from walferry.replication.peers.reading import check_shippable
 from walferry.replication.queues.claims import classic as claim_classic
 from walferry.replication.queues.claims import multi as claim_multi
@@ -149,12 +148,6 @@ def _queues_under(
     return tuple(mine), tuple(left)
 
 
-def _is_wal(name: str) -> bool:
-    with suppress(ValueError):
-        return bool(parse_wal_name(name))
-    return False
-
-
 def _delete(session: Session, lock: FencedLock, queue: RecoveredQueue) -> int:
     path, deleted = session.nodes.queue(queue.server, queue.queue_id), 0
     for _ in range(TRIES):
@@ -163,7 +156,7 @@ def _delete(session: Session, lock: FencedLock, queue: RecoveredQueue) -> int:
         names = children(session.zk, path)
         if names is None:
             return deleted
-        if new := sorted(filter(_is_wal, set(names).difference(queue.wals))):
+        if new := sorted(filter(as_wal_name, set(names).difference(queue.wals))):
             raise QueuesMoving(f"{path} has got {new[0]} since it was looked at; try again later")
         for chunk in chunked(read_wals(session.zk, path, names), len(path)):
 
