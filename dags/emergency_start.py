@@ -4,8 +4,8 @@ The run acts as the cluster's master. It opens no region until each live RegionS
 the WALs of all dead RegionServers are split; it begins the splitting. Then it clears the regions in transition, opens hbase:meta,
 and after that all other regions of enabled tables. At the end it gives the role back, so that an HMaster can take over.
 
-It refuses to run next to an active HMaster, and without `confirm`: type the cluster's base in ZooKeeper (`znode_parent`, e.g.
-/hbase). RegionServers must reach the worker under `host` and `port`.
+It refuses to run next to an active HMaster. Before it does anything, it shows what it finds and would do, as a required action,
+and waits until a person approves that. RegionServers must reach the worker under `host` and `port`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from walferry.airflow.source_dags import dag_of_each_source
-from walferry.airflow.tasks.regions import ROLE_PARAMS, check, report, start
+from walferry.airflow.tasks.regions import ROLE_PARAMS, approve_start, check, preview, report, start
 
 
 @dag_of_each_source(
@@ -21,13 +21,6 @@ from walferry.airflow.tasks.regions import ROLE_PARAMS, check, report, start
     max_active_runs=1,
     description="Start an HBase 1 cluster whose HMaster does not start",
     params={
-        "confirm": Param(
-            None,
-            type=["null", "string"],
-            maxLength=1000,
-            title="Confirm",
-            description="Type the cluster's base in ZooKeeper, e.g. /hbase.",
-        ),
         "min_servers": Param(
             1,
             type="integer",
@@ -44,5 +37,5 @@ from walferry.airflow.tasks.regions import ROLE_PARAMS, check, report, start
 )
 def emergency_start(conn_id: str) -> None:
     after = report()
-    start() >> after
+    start(approve_start(preview())) >> after  # type: ignore[arg-type]
     check(after)  # type: ignore[arg-type]

@@ -334,9 +334,6 @@ def _(site: Site) -> str:
     return site.run("drain_recovered_queue", queue=f"{DEAD}/q")
 
 
-provokes("emergency_start without its confirmation")(run_with("emergency_start"))
-
-
 @provokes("Broken WALs are to be put away, but there is no folder for them")
 def _(site: Site) -> str:
     return refused(lambda: begin(site.ship_run(broken_wals=BrokenWals.QUARANTINE)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -15,12 +17,14 @@ from tests.zk.busy_cluster import BusyCluster, busy_cluster, faultless_world
 from tests.zk.fixtures import new_client, zk
 from tests.zk.region_world import RegionWorld, states
 from tests.zk.role_znodes import become_active
+from walferry.airflow.operators.approval import NO, YES
 from walferry.hbase.names import ServerName
 from walferry.master import work
 from walferry.master.states import RegionState
 from walferry.master.znodes import encode_region, read_region
 
 from .conftest import Run
+from .people import person
 
 __all__ = ["new_client", "zk"]  # fixtures
 
@@ -147,7 +151,7 @@ def test_beside_an_hmaster_nothing_is_done_but_what_it_waits_for_in_vain(
 
 
 def test_a_cluster_is_started_without_its_hmaster_after_the_wals_of_dead_servers_are_split(
-    site: Site, run_dag: Callable[..., Run], logged: Callable[[], str]
+    site: Site, run_dag: Callable[..., Run], logged: Callable[[], str], zookeeper: Any
 ) -> None:
     world = site.world
     dead = world.live[0]
@@ -155,9 +159,13 @@ def test_a_cluster_is_started_without_its_hmaster_after_the_wals_of_dead_servers
     world.meta[min(world.meta)] = dead.name
     world.kill_server(dead)
     (site.root / "WALs" / str(dead.name) / f"{dead.name.encoded()}.1").touch()
-    ended = run_dag("emergency_start", confirm=world.nodes.base)
+    with person(YES) as asked:
+        ended = run_dag("emergency_start")
     reported = logged()
-    assert tasks(ended) == {"start": "success", "report": "success", "check": "success"}, reported
+    assert set(tasks(ended).values()) == {"success"}, reported
+    (question,) = asked
+    assert question.subject == f"Start the cluster of {zookeeper.quorum}{world.nodes.base} without its HMaster?"
+    assert f"    the WALs of dead servers that are split first: {dead.name}\n" in question.body
     assert site.served() == [1] * REGIONS
     assert (site.root / "oldWALs" / f"{dead.name.encoded()}.1").exists()
     waits = reported.index(f"Nothing is opened yet: the WALs of {dead.name}, which is dead, are not split")
@@ -177,7 +185,8 @@ def test_while_wals_are_not_split_or_a_server_is_silent_nothing_is_opened(
     dead = world.live[0]
     world.kill_server(dead)
     (site.root / "WALs" / str(dead.name) / f"{dead.name.encoded()}.1").touch()
-    ended = run_dag("emergency_start", confirm=world.nodes.base, wait_minutes=1 / 20)
+    with person(YES):
+        ended = run_dag("emergency_start", wait_minutes=1 / 20)
     assert tasks(ended)["start"] == "failed"
     assert sum(site.served()) == 0
     assert states(world) == {}
@@ -185,22 +194,37 @@ def test_while_wals_are_not_split_or_a_server_is_silent_nothing_is_opened(
     assert f"the WALs of {dead.name}, which is dead, are not split: 1 WALs are left" in reported
 
 
-@pytest.mark.parametrize("confirm", [None, "/hbase2", TEMPLATE])
-def test_an_emergency_start_has_to_be_confirmed(
-    site: Site, run_dag: Callable[..., Run], confirm: str | None, logged: Callable[[], str]
-) -> None:
-    ended = run_dag("emergency_start", confirm=confirm)
-    assert (tasks(ended)["start"], ended.tries["start", None]) == ("failed", 1)
+def test_no_cluster_is_started_without_a_person_s_yes(site: Site, run_dag: Callable[..., Run], logged: Callable[[], str]) -> None:
+    with person(NO, TEMPLATE):
+        ended = run_dag("emergency_start")
+    assert (tasks(ended)["preview"], tasks(ended)["start"], ended.tries["start", None]) == ("success", "failed", 1)
     assert sum(site.served()) == 0
     assert not site.world.zk.exists(site.world.own.master_role)
-    assert f"type its base in ZooKeeper there: {site.world.nodes.base}" in logged()
+    assert f"the cluster is not started: {TEMPLATE} has rejected it. Nothing was done" in logged()
+
+
+def test_a_yes_for_one_cluster_starts_no_other(
+    site: Site, run_dag: Callable[..., Run], clear: Callable[..., Run], logged: Callable[[], str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    with person(YES):
+        ended = run_dag("emergency_start")
+    assert tasks(ended)["start"] == "success"
+    version = site.world.zk.exists(site.world.own.master_role).version
+    elsewhere = os.environ["AIRFLOW_CONN_HBASE_SOURCE"].replace(str(tmp_path), f"{tmp_path}/b")
+    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", elsewhere)
+    assert tasks(clear("emergency_start", ended, "start"))["start"] == "failed"
+    assert "the connection leads to another cluster than the one that was approved. Nothing was done" in logged()
+    assert site.world.zk.exists(site.world.own.master_role).version == version
 
 
 def test_an_emergency_start_is_refused_beside_an_hmaster(
     site: Site, run_dag: Callable[..., Run], new_client: Callable[[], KazooClient], logged: Callable[[], str]
 ) -> None:
     become_active(new_client(), site.world.nodes)
-    assert tasks(run_dag("emergency_start", confirm=site.world.nodes.base))["start"] == "failed"
+    with person(YES) as asked:
+        ended = run_dag("emergency_start")
+    assert (tasks(ended)["preview"], asked) == ("failed", [])
     assert "HMaster m1.example.org,16000,1700000000000 is active" in logged()
 
 

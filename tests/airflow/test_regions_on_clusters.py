@@ -17,6 +17,7 @@ from embedded.masterless import MasterlessCluster
 from embedded.wire import Cell
 from tests.cluster.classic_failover import tried_again
 from tests.cluster.walferry_runs import source_of
+from walferry.airflow.operators.approval import YES
 from walferry.base.zk.client import connected
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
@@ -28,6 +29,7 @@ from walferry.master.tables import table_of
 from walferry.master.znodes import encode_region, encoded_name, read_region
 
 from .conftest import Run
+from .people import person
 
 TABLE = "t"
 ROWS = 200
@@ -128,7 +130,8 @@ def test_a_cluster_is_started_without_an_hmaster_which_takes_over_afterwards(
     wait_for(lambda: not live_servers(site.zk, site.nodes), "the servers' sessions end")
     for _ in range(2):
         later(5, site.cluster.launch_regionserver)  # RegionServers wait for a master: here for the run
-    ended = run_dag("emergency_start", confirm=site.nodes.base, min_servers=2, wait_minutes=5)
+    with person(YES):
+        ended = run_dag("emergency_start", min_servers=2, wait_minutes=5)
     reported = logged()
     assert ended.state == "success", reported
     assert ended.report["open"] == ended.report["known"]

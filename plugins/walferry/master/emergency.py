@@ -1,4 +1,4 @@
-"""The emergency start of a cluster whose HMaster does not start.
+"""The emergency start of a cluster whose HMaster does not start. `preview` says what it would do, and changes nothing.
 
 1. this run takes the role, so that RegionServers can start, and no HMaster acts meanwhile
 2. no region is opened until each live server has said which regions it serves, and the WALs of all dead servers are split
@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from walferry.hbase.cluster import live_servers
 from walferry.master import startup
@@ -17,11 +18,31 @@ from walferry.master.decide import Step
 from walferry.master.errors import NotReady
 from walferry.master.role_loop import Master, Pass
 from walferry.master.snapshot import ClusterSnapshot, look_and_decide
+from walferry.master.survey import survey
 from walferry.master.work import PAUSE_SECONDS, Tell, WorkTerms, at_work, check_hbase_1, once, until_settled
 from walferry.master.znodes import encoded_name
 from walferry.replication.source.session import Session
 
 MAX_LINES = 20  # of one pass in the log
+
+
+def preview(looked: ClusterSnapshot, minimum: int) -> list[str]:
+    """Say what `start_cluster` finds and does, if it begins with this look."""
+    found = survey(looked)
+    wanted = f"; the run waits until {minimum:,} are" if len(found.live) < minimum else ""
+    return [
+        *found.summary(),
+        *found.unknown,
+        f"RegionServers that are live: {len(found.live):,}{wanted}",
+        f"the WALs of dead servers that are split first: {_listed(found.recovering)}",
+        f"regions in transition, which are cleared: {sum(row.seconds is not None for row in found.rows):,}",
+        "then hbase:meta is opened, and after it all other regions of enabled tables",
+    ]
+
+
+def _listed(servers: Sequence[str]) -> str:
+    more = f", and {len(servers) - MAX_LINES:,} more" if len(servers) > MAX_LINES else ""
+    return ", ".join(servers[:MAX_LINES]) + more or "none"
 
 
 def start_cluster(session: Session, terms: WorkTerms, minimum: int, tell: Tell) -> ClusterSnapshot:

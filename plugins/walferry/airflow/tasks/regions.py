@@ -1,4 +1,4 @@
-"""The tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check."""
+"""The tasks of the DAGs for regions of HBase 1: report → act → check, and preview → approve → start → report → check."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from airflow.sdk import Param, get_current_context
 
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
+from walferry.airflow.operators.approval import PersonDecidesOperator, request, what_was_approved
 from walferry.airflow.tasks.common import source
 from walferry.base.findings import Finding
 from walferry.base.texts import one_line
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from walferry.master.snapshot import ClusterSnapshot
     from walferry.master.survey import RegionSurvey, SurveyRow
     from walferry.master.work import WorkTerms
+    from walferry.replication.source.cluster import SourceCluster
 
 NOTHING = "Nothing is to be done."
+CHANGED = "the connection leads to another cluster than the one that was approved"
 IN_LOG = "see the log of the task before this one"
 ROLE_PARAMS = {  # parameters of a run that acts as the cluster's master
     "limit_minutes": Param(
@@ -96,25 +99,46 @@ def act(before: dict[str, Any]) -> dict[str, Any]:
 
 
 @task
-def start() -> None:
-    """Start a cluster without its HMaster. The parameter `confirm` must name its base in ZooKeeper."""
+def preview() -> dict[str, Any]:
+    """Say what an emergency start would find and do, and return it as what a person is asked."""
+    from walferry.master import emergency, role, snapshot, work
+    from walferry.replication.source.session import open_session
+
+    context, cluster = check_run(), source()
+    with open_session(cluster) as session:
+        role.check_no_master(session.zk, session.nodes)
+        looked = snapshot.look_and_decide(work.cluster_of(session), terms().limit_seconds)
+    lines = emergency.preview(looked, context["params"]["min_servers"])
+    at = f"{cluster.quorum}{cluster.znode_parent}"
+    return request(f"Start the cluster of {at} without its HMaster?", lines, [_identity(cluster)])
+
+
+def approve_start(asks: Any) -> Any:
+    """Wire the task that asks a person before a cluster is started. Returns the decision."""
+    return PersonDecidesOperator(task_id="approve", asks=asks).output
+
+
+@task
+def start(decision: Any) -> None:
+    """Start a cluster without its HMaster, if a person has approved that."""
     from walferry.master.emergency import start_cluster
     from walferry.replication.source.session import open_session
 
-    context = check_run()
-    params, cluster = context["params"], source()
-    base, confirmed = cluster.znode_parent, params["confirm"] or ""
-    if confirmed != base:
-        raise InputError(
-            f"confirm is {confirmed[:100]!r}. To start the cluster of {cluster.quorum} without its HMaster, type its base in "
-            f"ZooKeeper there: {base}. Nothing was done"
-        )
+    cluster = source()
+    shown, refusal = what_was_approved(decision)
+    if shown != [_identity(cluster)]:
+        raise InputError(f"the cluster is not started: {refusal or CHANGED}. Nothing was done")
     with open_session(cluster) as session:
-        start_cluster(session, terms(), params["min_servers"], print)
+        start_cluster(session, terms(), get_current_context()["params"]["min_servers"], print)
     print(
         "The cluster is started, and the role has ended, so no master is active. Next, start an HMaster: it finds the regions "
         "open and takes over. Until then no master handles the death of a RegionServer"
     )
+
+
+def _identity(cluster: SourceCluster) -> str:
+    """Return what a person approves: this cluster and no other, even if the connection is changed meanwhile."""
+    return f"{cluster.quorum} {cluster.znode_parent} {cluster.wal_root}"
 
 
 @task
