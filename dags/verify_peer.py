@@ -5,9 +5,10 @@ single rows only where the hashes differ. It compares only the tables and famili
 the clocks of the two clusters are apart. `report` shows good, missing, extra and different rows with samples, and fails if any
 row differs.
 
-Rows that differ are compared again later, because they may be in flight. With `repair`, rows that are missing or different at the
-peer cluster are shipped again. Rows that only the peer cluster has are reported and left alone. The DAG writes nothing to the
-source's tables.
+Rows that differ are compared again later, because they may be in flight. With `repair`, the run shows the differences as a
+required action. Once a person has approved it, `repair` compares these tables again, and ships rows that the peer cluster still
+lacks or has differently. Rows that only the peer cluster has are reported and left alone. The DAG writes nothing to the source's
+tables.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ PARAMS = {
     ),
     "repair": Param(
         False, type="boolean", title="Repair",
-        description="Ship rows again that the peer cluster lacks or has differently. Only for peers that are managed by "
-        "Walferry.",
+        description="Ship rows again that the peer cluster lacks or has differently, once a person has approved it. Only for "
+        "peers that are managed by Walferry.",
     ),
 }  # fmt: skip
 

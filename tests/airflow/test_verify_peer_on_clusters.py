@@ -6,6 +6,9 @@ import pytest
 
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import delete_row, put
+from walferry.airflow.operators.approval import NO, YES
+
+from .people import person
 
 
 @pytest.fixture
@@ -18,10 +21,12 @@ def clients(standalone_pair, java_client, monkeypatch) -> tuple:
 
 
 @pytest.mark.capability("a verification with repair")
-def test_differences_are_reported_and_then_repaired(run_dag, clients, standalone_pair, managed_peer, unique):
+def test_differences_are_reported_and_then_repaired(run_dag, clients, standalone_pair, managed_peer, unique, logged):
     source, peer_cluster = clients
-    peer, table = managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address), unique("t")
+    peer = managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address)
+    table, equal = unique("t"), unique("t")
     for client in clients:
+        client.create_table(equal, {"f": GLOBAL})
         client.create_table(table, {"f": GLOBAL, "l": LOCAL}, [b"row050"])
         client.write(table, [put(f"row{i:03}", {"f:a": b"v"}, timestamp=1) for i in range(100)])
     peer_cluster.write(table, [delete_row("row010", timestamp=1), put("row<{{ 1 }}>", {"f:a": b"v"}, timestamp=1)])
@@ -39,14 +44,27 @@ def test_differences_are_reported_and_then_repaired(run_dag, clients, standalone
     assert abs(report["peer_cluster_ahead_ms"]) < 1000
 
     peer_cluster.write(table, [delete_row("row<{{ 1 }}>")])
-    repaired = run_dag("verify_peer", peer=peer, tables=[table], repair=True, start_row="row0", stop_row="row\\x31")
+    with person(YES) as asked:
+        repaired = run_dag("verify_peer", peer=peer, tables=[table], repair=True, start_row="row0", stop_row="row\\x31")
+    (question,) = asked
+    assert question.subject == f"Ship rows of 1 table again to the cluster of peer {peer}?"
+    first, sample = question.body.splitlines()
+    assert first == f"    table {table}: 1 row missing and 0 rows different at the peer cluster, shipped again"
+    assert sample.startswith(f"    ONLY_IN_SOURCE_TABLE_ROWS {table} row010: ")
     # The peer cluster's own delete marker hides the cells that are shipped again.
     assert repaired.state == "failed"
     assert repaired.reports[peer]["totals"]["repaired"] == 0
     source.write(table, [put("row010", {"f:a": b"newer"})])
-    repaired = run_dag("verify_peer", peer=peer, tables=[table], repair=True)
+    with person(NO):
+        rejected = run_dag("verify_peer", peer=peer, tables=[table], repair=True)
+    assert rejected.tasks["peer.repair", peer] == "skipped"
+    assert "Nothing is repaired: ola has rejected it." in logged()
+    assert rejected.reports[peer]["totals"]["BADROWS"] == 1
+    with person(YES):
+        repaired = run_dag("verify_peer", peer=peer, tables=[table, equal], repair=True)
     assert repaired.state == "success", repaired.reports
     assert repaired.reports[peer]["totals"]["repaired"] == 1
+    assert {each["table"] for each in repaired.reports[peer]["tables"]} == {table, equal}
 
 
 def test_a_table_that_the_peer_cluster_lacks_is_named_and_others_are_compared(

@@ -20,7 +20,7 @@ from walferry.replication.source.source_job import SourceJob
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import VerificationOutcome, total_of
 from walferry.verification.plan import VerifyPlan, plan_verification
-from walferry.verification.results import write_result
+from walferry.verification.results import read_result, write_result
 
 MAX_SAMPLES = 5000  # of each kind: the driver has to hold the samples of all ranges
 
@@ -42,7 +42,10 @@ class VerifyRun(SourceJob):
         outcomes = self.compare(plan, on)
         say(f"{time.monotonic() - began:.1f} s to compare, some {tasks} ranges at a time")
         with open_session(self.source, look_only=True) as session:
-            write_result(session, self.peer_id, self.run_id, outcomes)
+            # A repair of a run compares fewer tables than the run's comparison.
+            before = (read_result(session, self.peer_id, self.run_id) or ()) if self.options.repair else ()
+            others = [each for each in before if each.table not in {outcome.table for outcome in outcomes}]
+            write_result(session, self.peer_id, self.run_id, [*others, *outcomes])
         lines = [f"{each.table}: {each.good} good rows, {each.bad_rows} bad ones {each.problem}".rstrip() for each in outcomes]
         return JobOutcome(
             lines=lines, failed=any(each.problem for each in outcomes), result=json.dumps([asdict(each) for each in outcomes])
@@ -50,10 +53,15 @@ class VerifyRun(SourceJob):
 
     def plan(self) -> VerifyPlan:
         """Choose the ranges. Raises WalferryError."""
+        if self.options.repair:
+            self.check_repairable()
         with open_session(self.source, look_only=True) as session:
-            if self.options.repair:
-                check_peer(session, self.peer_id)  # Walferry ships only to its own peers
             return plan_verification(session, self.peer_id, self.tables, self.options)
+
+    def check_repairable(self) -> None:
+        """Raise PeerError if Walferry may not ship to the peer: it ships only to its own peers."""
+        with open_session(self.source, look_only=True) as session:
+            check_peer(session, self.peer_id)
 
     def compare(self, plan: VerifyPlan, on: Backend) -> list[VerificationOutcome]:
         """Compare the ranges, one per task. Returns the outcome of each table. Raises BackendFailed."""

@@ -1,24 +1,32 @@
-"""The tasks of a verification: peers → for each peer compare, and in parallel clocks → report."""
+"""The tasks of a verification: peers → for each peer compare → approve → repair, and in parallel clocks → report.
+
+Without the run's parameter `repair`, nobody is asked, and nothing is repaired. A repair compares the approved tables once more,
+and ships the rows that differ then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context, TriggerRule, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
 
 from walferry.airflow.endings import ends_plainly, leave_note
 from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import label, task
+from walferry.airflow.operators.approval import MAX_LINES, PersonDecidesOperator, request, what_was_approved
 from walferry.airflow.operators.spark_job import SparkJobOperator
 from walferry.airflow.tasks.common import source, state_of, task_of_peer
+from walferry.base.amounts import count
 from walferry.runs.failures import say
 from walferry.runs.input import InputError, moment
-from walferry.runs.reports.verification import VerificationFailed, VerificationReport
+from walferry.runs.reports.verification import Repair, VerificationFailed, VerificationReport, rows_to_repair
 from walferry.runs.values import run_of
 
 if TYPE_CHECKING:
+    from walferry.replication.source.cluster import SourceCluster
     from walferry.verification.job import Options
 
 PEER_NAME = label("task.op_kwargs['peer']")
@@ -76,9 +84,11 @@ def report(peer: str) -> None:
     ti: Any = get_current_context()["ti"]
     state = state_of(ti, f"{GROUP}.compare", ti.map_index)
     measured = ti.xcom_pull(task_ids=f"{GROUP}.clocks", map_indexes=ti.map_index) or {}
+    _, refusal = what_was_approved(ti.xcom_pull(task_ids=f"{GROUP}.approve", map_indexes=ti.map_index))
+    repair = Repair(state_of(ti, f"{GROUP}.repair", ti.map_index), refusal)
     with open_session(source(), look_only=True) as session:
         outcomes = read_result(session, peer, run_of(ti))  # None if the job has left no result
-    found = VerificationReport(peer, outcomes, state, measured)
+    found = VerificationReport(peer, outcomes, state, measured, repair)
     say(found.as_text())
     leave_note(get_current_context(), found.note)
     ti.xcom_push("return_value", found.to_xcom())
@@ -88,23 +98,31 @@ def report(peer: str) -> None:
 
 def verification_of(peer: str) -> None:
     """Wire one peer's branch."""
-    compare = VerifyPeerOperator(task_id="compare", peer=peer, retries=1, map_index_template=label("task.peer"))
-    [compare, clocks(peer=peer)] >> report(peer=peer)
+    shown = label("task.peer")
+    compare = VerifyPeerOperator(task_id="compare", peer=peer, retries=1, map_index_template=shown)
+    # Also if some tables could not be compared.
+    approve = PersonDecidesOperator(task_id="approve", asks=compare.output, trigger_rule=TriggerRule.ALL_DONE)
+    repair = VerifyPeerOperator(task_id="repair", peer=peer, decision=approve.output, retries=1, map_index_template=shown)
+    compare >> approve >> repair
+    [repair, clocks(peer=peer)] >> report(peer=peer)
 
 
 class VerifyPeerOperator(SparkJobOperator):
     """Compares the tables of `peer` at the source and at its peer cluster, with the run's parameters.
 
-    A killed or failed job may be submitted again at any time.
+    If the run is to repair, its result is what PersonDecidesOperator asks. With a `decision`, it ships the rows of the approved
+    tables that still differ, or skips itself. A killed or failed job may be submitted again at any time.
 
     :param peer: the id of the peer
+    :param decision: an XCom of PersonDecidesOperator; empty: compare only
     """
 
-    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer")
+    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer", "decision")
 
-    def __init__(self, *, peer: str, **kwargs: Any) -> None:
+    def __init__(self, *, peer: str, decision: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.peer = peer
+        self.decision = decision
 
     @ends_plainly
     def execute(self, context: Context) -> None:
@@ -112,12 +130,38 @@ class VerifyPeerOperator(SparkJobOperator):
         from walferry.verification.verify_run import VerifyRun
 
         params: Mapping[str, Any] = context["params"]
+        options = options_of(params)
+        tables: Sequence[str] = params["tables"] or ()
+        if self.decision is not None:
+            tables, refusal = what_was_approved(self.decision)
+            if not tables:
+                raise AirflowSkipException(f"peer {self.peer}: nothing is repaired{refusal and ': '}{refusal}")
         source = self.source_for(params["source_conn_id"], self.peer)
         run = VerifyRun(
-            source=source, peer_id=self.peer, run_id=run_of(context["ti"]), tables=tuple(params["tables"] or ()),
-            options=options_of(params),
+            source=source, peer_id=self.peer, run_id=run_of(context["ti"]), tables=tuple(tables),
+            options=replace(options, repair=self.decision is not None),
         )  # fmt: skip
-        self.run_job(context, run)
+        if self.decision is not None or not options.repair:
+            self.run_job(context, run)
+            return
+        run.check_repairable()
+        try:
+            self.run_job(context, run)
+        finally:
+            context["ti"].xcom_push("return_value", _asks(source, run.peer_id, run.run_id))
+
+
+def _asks(source: SourceCluster, peer: str, run_id: str) -> dict[str, Any]:
+    """Return what a person is asked before the rows that differ are shipped again; nothing if there are none."""
+    from walferry.replication.source.session import open_session
+    from walferry.verification.results import read_result
+
+    with open_session(source, look_only=True) as session:
+        outcomes = read_result(session, peer, run_id) or ()
+    tables, lines = rows_to_repair(outcomes, MAX_LINES)
+    if not tables:
+        return {}
+    return request(f"Ship rows of {count(len(tables), 'table')} again to the cluster of peer {peer}?", lines, tables)
 
 
 def options_of(params: Mapping[str, Any]) -> Options:

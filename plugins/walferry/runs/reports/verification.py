@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
 
 # VerifyReplication's own names, and then our own.
 KINDS = ("ONLY_IN_SOURCE_TABLE_ROWS", "ONLY_IN_PEER_TABLE_ROWS", "CONTENT_DIFFERENT_ROWS")
+REPAIRED_KINDS = ("ONLY_IN_SOURCE_TABLE_ROWS", "CONTENT_DIFFERENT_ROWS")
 FIGURES = ("GOODROWS", "BADROWS", *KINDS, "pruned", "recompared", "in_flight", "repaired")
 SHOWN = ("GOODROWS", "BADROWS", "recompared", "in_flight", "repaired")  # figures of a table, in the log
 MAX_TABLES = 100
@@ -28,6 +29,14 @@ class VerificationFailed(ReportedFailures):
 
 
 @dataclass(frozen=True)
+class Repair:
+    """How a run's task `repair` has ended, and why nothing was approved; empty if nobody was asked."""
+
+    state: str | None = None
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
 class VerificationReport:
     """One peer's part of a run. Without outcomes nothing was compared."""
 
@@ -35,6 +44,7 @@ class VerificationReport:
     outcomes: Sequence[VerificationOutcome] | None
     state: str | None = "success"  # of the task that compares
     clocks: Skews = field(default_factory=dict)
+    repair: Repair = Repair()
 
     @property
     def failures(self) -> list[str]:
@@ -43,7 +53,8 @@ class VerificationReport:
             return [f"compare is {self.state}: see the log of the Spark job there; nothing was compared"]
         problems = [_with_table(o) for o in self.outcomes if o.problem]
         differing = [f"table {o.table}: {o.bad_rows:,} rows differ" for o in self.outcomes if o.bad_rows]
-        return problems + differing
+        failed = ["repair is failed: see the log of the Spark job there"] if self.repair.state == "failed" else []
+        return problems + failed + differing
 
     @property
     def skew_ms(self) -> int | None:
@@ -95,7 +106,11 @@ class VerificationReport:
         elif self.outcomes is not None:
             lines.append("The peer gets no table, so there is nothing to compare.")
         samples = [f"{s.kind} {o.table} {s.row}: {s.detail}" for o in outcomes for s in o.samples]
-        return "\n".join([*lines, *samples[:MAX_SAMPLES], *self._clock_lines(), *(f"FAILED {why}" for why in self.failures)])
+        lines += [*samples[:MAX_SAMPLES], *self._repair_lines(), *self._clock_lines()]
+        return "\n".join([*lines, *(f"FAILED {why}" for why in self.failures)])
+
+    def _repair_lines(self) -> list[str]:
+        return [f"Nothing is repaired: {self.repair.refusal}."] if self.repair.refusal else []
 
     def _clock_lines(self) -> list[str]:
         lines = [
@@ -110,6 +125,21 @@ class VerificationReport:
                 "clusters give cannot be compared. Check NTP on the RegionServers"
             )
         return lines
+
+
+def rows_to_repair(outcomes: Sequence[VerificationOutcome], most: int) -> tuple[list[str], list[str]]:
+    """Return the tables with rows that the peer cluster lacks or has differently, and lines that show them; `most` of each."""
+    found = {o.table: o for o in outcomes if sum(_figures(o)[kind] for kind in REPAIRED_KINDS)}
+    tables = sorted(found)[: most // 2]
+    lines = [f"table {table}: {_kinds(_figures(found[table]))}" for table in tables]
+    lines += [f"{s.kind} {table} {s.row}: {s.detail}" for table in tables for s in found[table].samples]
+    return tables, lines[:most]
+
+
+def _kinds(figures: Mapping[str, int]) -> str:
+    missing, extra, different = (figures[kind] for kind in KINDS)
+    left = f"; {count(extra, 'row')} only at the peer cluster, left alone" if extra else ""
+    return f"{count(missing, 'row')} missing and {count(different, 'row')} different at the peer cluster, shipped again{left}"
 
 
 def _with_table(outcome: VerificationOutcome) -> str:

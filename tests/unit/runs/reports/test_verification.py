@@ -8,7 +8,7 @@ import pytest
 
 from walferry.airflow.tasks.verification import options_of
 from walferry.runs.input import InputError
-from walferry.runs.reports.verification import VerificationReport
+from walferry.runs.reports.verification import Repair, VerificationReport, rows_to_repair
 from walferry.verification.outcome import DifferenceKind, Sample, VerificationOutcome, total_of
 
 GOOD = VerificationOutcome("orders", good=1_000_000, pruned=1_000_000, seconds=4.2)
@@ -67,6 +67,30 @@ def test_clocks_that_are_apart_are_warned_of_and_unknown_ones_said_so():
     assert "WARNING The clocks of source and peer cluster are 5,010 ms apart" in report.as_text()
     assert report.failures == []
     assert "is not known" in VerificationReport("2", [GOOD]).as_text()
+
+
+def test_a_repair_that_was_rejected_or_has_failed_is_told():
+    rejected = VerificationReport("2", [GOOD], repair=Repair("skipped", "vera has rejected it"))
+    assert "Nothing is repaired: vera has rejected it." in rejected.as_text()
+    assert rejected.failures == []
+    assert "repair is failed" in VerificationReport("2", [GOOD], repair=Repair("failed")).failures[0]
+
+
+def test_people_are_shown_what_a_repair_ships_and_what_it_leaves():
+    lacking, extra = VerificationOutcome("t2", samples=[Sample(DifferenceKind.MISSING, "r", "1 cell")]), VerificationOutcome("t1")
+    lacking.bad.update({DifferenceKind.MISSING: 1200, DifferenceKind.EXTRA: 1})
+    extra.bad[DifferenceKind.EXTRA] = 3
+    tables, (told, sample) = rows_to_repair([extra, lacking, GOOD], 200)
+    assert tables == ["t2"]
+    assert told.startswith("table t2: 1,200 rows missing and 0 rows different at the peer cluster, shipped again; 1 row only at")
+    assert sample == "ONLY_IN_SOURCE_TABLE_ROWS t2 r: 1 cell"
+    assert rows_to_repair([extra, GOOD], 200) == ([], [])
+
+
+def test_no_more_tables_are_repaired_than_are_shown():
+    outcomes = [VerificationOutcome(f"t{i}", bad=dict.fromkeys(DifferenceKind, 1)) for i in range(9)]
+    tables, lines = rows_to_repair(outcomes, 4)
+    assert (tables, len(lines)) == (["t0", "t1"], 2)
 
 
 def test_without_a_result_the_job_has_failed():
