@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from embedded.client import GLOBAL, LOCAL, even_splits
-from walferry.airflow.tasks.initial_snapshot import ShipQueueOperator
+from walferry.airflow.operators.run_batch import RunBatchOperator
 from walferry.load.copy_records import Records
 from walferry.load.fence import Claim
 from walferry.replication.locks.peer_lock import NO_TURN, holding_peer
@@ -24,7 +24,7 @@ __all__ = ["peer", "peer_cluster", "source"]  # fixtures
 def shipped(monkeypatch) -> list[dict[str, Any]]:
     """The parameters of started runs of replicate_peer: without a scheduler these runs would never begin."""
     started: list[dict[str, Any]] = []
-    monkeypatch.setattr(ShipQueueOperator, "execute", lambda self, context: started.append(dict(self.conf)))
+    monkeypatch.setattr(RunBatchOperator, "execute", lambda self, context: started.append(dict(self.conf)))
     return started
 
 

@@ -24,6 +24,7 @@ from walferry.admin.changing import pause, resume
 from walferry.admin.peers import PeerAdmin, Refused, begin_new_wals, check_id, without_own_keys
 from walferry.admin.removing import listed, refuse_odd_queues
 from walferry.admin.rights import all_rights, refuse_if_held
+from walferry.admin.showing import scope
 from walferry.base.errors import WalferryError
 from walferry.base.texts import shell_word
 from walferry.base.users import user_name
@@ -42,19 +43,25 @@ from walferry.shipping.plan import plan_peer
 log = logging.getLogger(__name__)
 
 
+def preview(admin: PeerAdmin, peer_id: str, new_id: str) -> list[str]:
+    """Say what both steps would do. Changes nothing. Raises as `begin_hand_back`."""
+    peer, begun = _to_begin(admin, peer_id, new_id)
+    groups = plan_peer(admin.session, peer_id).groups
+    wals = sum(not wal.finished for group in groups for wal in group.wals)
+    size = sum(group.bytes_left for group in groups)
+    collects = "is there already, DISABLED, and collects" if begun else "is added, DISABLED, and from then on collects"
+    return [
+        f"peer {new_id} {collects} edits of {scope(peer)} for the peer cluster {peer.cluster_key}",
+        f"a batch ships what is queued for {peer_id} alone: {wals:,} closed WALs, at least {size:,} bytes, and those in use",
+        f"{peer_id} is removed together with its queues; Walferry ships nothing by it any more",
+        f"{new_id} is enabled: HBase ships, also once more the edits of WALs that are queued for both",
+    ]
+
+
 def begin_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> Peer:
     """Add a DISABLED peer `new_id` by which HBase is to ship instead of our peer, and return it."""
-    session = admin.session
-    peer = admin.managed(peer_id)
-    check_ours(peer)
-    check_id(new_id)
-    check_copied(session, peer_id)
-    begun = successor(session, peer)
-    if begun is not None and begun.id != new_id:
-        raise Refused(f"peer {peer_id} is being handed back to {begun.id} already", f"Go on with --to {begun.id}")
+    peer, begun = _to_begin(admin, peer_id, new_id)
     if begun is None:
-        if admin.find(new_id):
-            raise Refused(f"peer {new_id} exists already", "Choose an id that is not taken")
         admin.put_configuration(peer_id, {HANDED_BACK_TO.key: new_id})
         begin_new_wals(admin)
         _add_copy(admin, peer_id, new_id)
@@ -63,6 +70,21 @@ def begin_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> Peer:
     new = _check_successor(admin, peer, new_id)
     admin.await_queues(new_id)
     return new
+
+
+def _to_begin(admin: PeerAdmin, peer_id: str, new_id: str) -> tuple[Peer, Peer | None]:
+    """Return our peer, and the new one if it was added before. Raises Refused, PeerError, CopyUnderWay."""
+    session = admin.session
+    peer = admin.managed(peer_id)
+    check_ours(peer)
+    check_id(new_id)
+    check_copied(session, peer_id)
+    begun = successor(session, peer)
+    if begun is not None and begun.id != new_id:
+        raise Refused(f"peer {peer_id} is being handed back to {begun.id} already", f"Go on with {begun.id}")
+    if begun is None and admin.find(new_id):
+        raise Refused(f"peer {new_id} exists already", "Choose an id that is not taken")
+    return peer, begun
 
 
 def finish_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> None:

@@ -39,6 +39,12 @@ TRY_AGAIN = "Try again once that has ended; what was killed lets go within half 
 log = logging.getLogger(__name__)
 
 
+class PeerHeld(Refused):
+    """A run that ships the peer holds a right."""
+
+    retry_helps = True
+
+
 @dataclass(frozen=True)
 class AllRights:
     """All rights to send for a peer that is paused or gone."""
@@ -68,18 +74,18 @@ class AllRights:
 
 
 def refuse_if_held(session: Session, peer_id: str) -> None:
-    """Raise Refused, naming the holder, if one of the rights is held now."""
+    """Raise PeerHeld, naming the holder, if one of the rights is held now."""
     paths = [lock.path for lock in (peer_lock.lock_of(session, peer_id), *_others(session, peer_id, _groups(session, peer_id)))]
     for path, holders in zip(paths, children_all(session.zk, paths), strict=True):
         if holders:
             record = read_record(session.zk, path)
             holder, since = record.get("holder", "another run"), record.get("since", "an unknown time")
-            raise Refused(f"peer {peer_id} is in the hands of {holder}, since {since}", TRY_AGAIN)
+            raise PeerHeld(f"peer {peer_id} is in the hands of {holder}, since {since}", TRY_AGAIN)
 
 
 @contextmanager
 def all_rights(admin: PeerAdmin, peer_id: str, holder: str) -> Iterator[AllRights]:
-    """Hold all rights of a paused or removed peer while the block runs. Raises Refused, naming a holder that does not let go."""
+    """Hold all rights of a paused or removed peer while the block runs. Raises PeerHeld, naming a holder that does not let go."""
     session = admin.session
     taken: list[FencedLock] = []
     try:
@@ -115,4 +121,4 @@ def _take(admin: PeerAdmin, lock: FencedLock, holder: str, taken: list[FencedLoc
         return set()
 
     if held := admin.await_none(look, WAIT_SECONDS):
-        raise Refused(held.pop(), TRY_AGAIN)
+        raise PeerHeld(held.pop(), TRY_AGAIN)

@@ -19,7 +19,14 @@ INTEGRATION = "HBase replication"
 _OURS = "walferry.airflow"
 # Airflow reads this in each of its processes, so nothing is imported to find the modules; tests compare them with the classes.
 _MODULES = {
-    "operators": ("operators.approval", "operators.ship_wals", "tasks.initial_snapshot", "tasks.replay", "tasks.verification"),
+    "operators": (
+        "operators.approval",
+        "operators.run_batch",
+        "operators.ship_wals",
+        "tasks.initial_snapshot",
+        "tasks.replay",
+        "tasks.verification",
+    ),
     "sensors": ("sensors.dead_servers", "sensors.new_wals", "sensors.stuck_regions"),
     "triggers": ("triggers.closed_wals", "triggers.dead_servers", "triggers.new_wals", "triggers.stuck_regions"),
     "hooks": ("hooks.hbase", "hooks.spark", "hooks.spark_connect"),

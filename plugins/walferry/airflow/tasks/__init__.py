@@ -4,11 +4,12 @@ batch               the tasks of a batch: peers → roll → for each peer plan 
 checks              the task of the DAG that checks connections
 common              the code that the tasks of all DAGs share; it keeps a run's reports for as long as the run exists
 complete_hours      the task that announces hours that peer clusters have complete
+handing_back        the tasks that hand a peer back to HBase: preview → approve → begin → ship → finish
 initial_snapshot    the tasks of an initial snapshot
 recovery            the common tasks of the DAGs of recovery, and the tasks by which people choose recovered queues
-regions             the tasks of the DAGs for regions of HBase 1: report → act → check, and start → report → check
+regions             the tasks of the DAGs for regions of HBase 1: report → act → check, and preview → approve → start → …
 replay              the tasks that ship an interval again: plan → ship → report
 retention           the tasks of the retention DAG: report → check, and in parallel the archive's TTL
-verification        the tasks of a verification: peers → for each peer compare, and in parallel clocks → report
+verification        the tasks of a verification: peers → for each peer compare → approve → repair → report
 watch               the task of the watching DAG: look, send metrics, and notify people of what is wrong
 """

@@ -7,15 +7,13 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.providers.standard.operators.trigger_dagrun import DagIsPaused, TriggerDagRunOperator
 from airflow.sdk import Context, TriggerRule, get_current_context
-from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.endings import ends_plainly
 from walferry.airflow.forms.run_checks import check_run, peer_of
-from walferry.airflow.literal import LiteralFields, task
+from walferry.airflow.literal import task
+from walferry.airflow.operators.run_batch import RunBatchOperator
 from walferry.airflow.operators.spark_job import SparkJobOperator
-from walferry.airflow.sources import own_name
 from walferry.airflow.tasks.common import source
 from walferry.base.texts import one_line
 from walferry.runs.input import tables_of
@@ -23,8 +21,6 @@ from walferry.runs.values import run_of
 
 MAX_TABLES = 100  # in the XCom
 MAX_LINE_CHARS = 20_000
-BATCH_DAG = "replicate_peer"
-POLL_SECONDS = 10
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +90,7 @@ def report() -> dict[str, Any]:
 def initial_snapshot_tasks(conn_id: str) -> None:
     """Wire the tasks of a source's DAG."""
     copy = CopyTablesOperator(task_id="copy", execution_timeout=None)
-    ship = ShipQueueOperator(task_id="ship", trigger_dag_id=own_name(BATCH_DAG, conn_id), execution_timeout=None)
+    ship = RunBatchOperator(task_id="ship", conn_id=conn_id)
     check() >> copy >> ship >> report()
     copy >> clean_up()
 
@@ -117,27 +113,3 @@ class CopyTablesOperator(SparkJobOperator):
             allow_not_empty=bool(params["allow_not_empty"]),
         )  # fmt: skip
         self.run_job(context, run)
-
-
-class ShipQueueOperator(LiteralFields, TriggerDagRunOperator):
-    """Starts a run of the source's replicate_peer for the run's peer, and waits for it. Fails at once if that DAG is paused."""
-
-    operator_extra_links = ()  # type: ignore[assignment]  # the log names the run
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(wait_for_completion=True, poke_interval=POLL_SECONDS, fail_when_dag_is_paused=True, **kwargs)
-
-    def pre_execute(self, context: Context) -> None:
-        """Take the peer and the source from the run's parameters."""
-        self.conf = {name: context["params"][name] for name in ("peer", "source_conn_id")}
-
-    @ends_plainly
-    def execute(self, context: Context) -> None:
-        """Start the run. Airflow's task runner then waits for it."""
-        try:
-            super().execute(context)
-        except DagIsPaused as error:
-            raise AirflowException(
-                f"The tables are copied, but the DAG {self.trigger_dag_id}, which ships what was written meanwhile, is paused. "
-                "Unpause it, and clear this task: the run goes on from here"
-            ) from error
