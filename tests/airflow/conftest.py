@@ -28,6 +28,7 @@ DEFAULTS = {  # dag.test() keeps a run's parameters for the next
     "replicate_peer": {"peer": None, "roll": True, "deadline": 1800, "sink": "configured"},
     "initial_snapshot": {"peer": None, "tables": None, "allow_not_empty": False},
     "hand_back_peer": {"peer": None, "new_peer": None},
+    "quarantine_wal": {"peer": None, "wal": None},
     "regionserver_failover": {"server": None, "deadline": 120},
     "replay_interval": {
         **{"peer": None, "from_date": None, "to_date": None, "tables": None},

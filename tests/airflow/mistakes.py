@@ -28,9 +28,8 @@ from walferry.airflow.operators.spark_job import ThroughConnect
 from walferry.airflow.sources import configured
 from walferry.base.errors import WalferryError
 from walferry.cli.main import main
-from walferry.hbase.files.quarantine import BrokenWals
 from walferry.replication.source.cluster import SourceCluster
-from walferry.shipping.ship_run import ShipRun, begin
+from walferry.shipping.ship_run import ShipRun
 
 NOWHERE = "127.0.0.1:1"
 
@@ -334,9 +333,9 @@ def _(site: Site) -> str:
     return site.run("drain_recovered_queue", queue=f"{DEAD}/q")
 
 
-@provokes("Broken WALs are to be put away, but there is no folder for them")
-def _(site: Site) -> str:
-    return refused(lambda: begin(site.ship_run(broken_wals=BrokenWals.QUARANTINE)))
+provokes("Broken WALs are to be put away, but there is no folder for them")(
+    run_with("quarantine_wal", peer="p", wal=wal(1, DEAD))
+)
 
 
 def spark(site: Site, **environment: str) -> str:

@@ -68,6 +68,7 @@ def test_all_dag_files_are_parsed_without_loading_what_is_slow_to_import():
         "replay_interval",
         "initial_snapshot",
         "hand_back_peer",
+        "quarantine_wal",
     }
     watching = {"verify_peer", "retention", "watch_replication", "complete_hours", "check_connections"}
     assert shipping | watching | {"region_transitions", "emergency_start"} <= set(dags)

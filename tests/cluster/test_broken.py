@@ -22,8 +22,11 @@ from tests.cluster.walferry_runs import plan, positions, roll, ship
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.files import systems
 from walferry.hbase.files.quarantine import BrokenWals
+from walferry.hbase.values import encode_position
 from walferry.hbase.wal.scan import scan_entries
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
+from walferry.shipping import giving_up
 
 
 @pytest.fixture
@@ -140,6 +143,84 @@ def test_without_being_asked_to_nothing_is_given_up(sides, at, peer, queue, reco
     assert "Ways out: " in summary.error
     assert queue.positions() == {wal.name: begin(recording)}
     assert not (tmp_path / "put").exists()
+
+
+def looked_at(at: SourceCluster, peer: str, wal: Path) -> giving_up.Damage:
+    with open_session(at) as session:
+        return giving_up.look(session, peer, wal.name)
+
+
+def permit(at: SourceCluster, peer: str, damage: giving_up.Damage) -> None:
+    with open_session(at) as session:
+        giving_up.permit(session, peer, damage, "ola")
+
+
+@pytest.mark.parametrize("shipped_before", [False, True])
+def test_a_person_s_permission_gives_up_just_what_was_looked_at(
+    sides, at, peer, both, queue, recording, tmp_path, shipped_before
+):
+    other = record(sides.source, both({"f": GLOBAL}), 5)
+    wal = queue.add(broken(recording))
+    queue.add(other.content)
+    if shipped_before:
+        assert ship_queue(at, peer, queue, BrokenWals.STOP).status is Status.FAILED
+    damage = looked_at(at, peer, wal)
+    assert (damage.begins, damage.ends, damage.behind) == (begin(recording), len(recording.content), 1)
+    assert damage.url == f"file://{wal}"
+    assert f"begins at byte {begin(recording)}" in damage.error
+    permit(at, peer, damage)
+    summary = ship_queue(at, peer, queue, BrokenWals.STOP)
+    assert (summary.status, summary.quarantinedLogs) == (Status.DONE, 1), summary.error
+    assert summary.skippedBytes == len(recording.content) - begin(recording)
+    assert queue.positions() == {}
+    assert rows_at(sides.peer_cluster, recording.table) == rows_up_to(BROKEN)
+    assert sides.source.compare(other.table, sides.peer_cluster).same
+    assert (tmp_path / "put" / "aside" / wal.name).read_bytes() == broken(recording)
+
+
+def test_a_permission_for_other_bytes_gives_up_nothing(sides, at, peer, queue, recording, tmp_path):
+    wal = queue.add(broken(recording))
+    damage = looked_at(at, peer, wal)
+    for other in (
+        replace(damage, begins=damage.begins + 1), replace(damage, ends=damage.ends - 1), replace(damage, wal=f"{wal.name}0"),
+    ):  # fmt: skip
+        permit(at, peer, other)
+        summary = ship_queue(at, peer, queue, BrokenWals.STOP)
+        assert summary.status is Status.FAILED
+        assert queue.positions() == {wal.name: begin(recording)}
+    assert not (tmp_path / "put").exists()
+
+
+def test_what_became_sound_is_shipped_in_spite_of_a_permission(sides, at, peer, queue, recording, tmp_path):
+    wal = queue.add(broken(recording))
+    permit(at, peer, looked_at(at, peer, wal))
+    wal.write_bytes(recording.content)
+    with pytest.raises(giving_up.NotBroken, match="can be read to its end"):
+        looked_at(at, peer, wal)
+    assert ship_queue(at, peer, queue, BrokenWals.STOP).quarantinedLogs == 0
+    assert rows_at(sides.peer_cluster, recording.table) == rows_up_to(ROWS)
+    assert not (tmp_path / "put").exists()
+
+
+def test_the_end_of_a_dead_server_s_last_wal_is_not_given_up(sides, at, peer, queue, recording):
+    wal = queue.add(recording.content[: recording.entries[-1].end - 3])
+    with pytest.raises(giving_up.NotBroken):
+        looked_at(at, peer, wal)
+
+
+def test_a_shipped_wal_that_the_archive_cannot_get_is_looked_at_from_its_begin(sides, at, peer, queue, recording, lose, tmp_path):
+    wal = queue.add(recording.content, b"")
+    queue.set_position(wal, encode_position(recording.entries[-1].end))
+    lose(wal, begin(recording))
+    with pytest.raises(giving_up.NotBroken):
+        looked_at(at, peer, wal)
+    kept = replace(at, archive=f"file://{tmp_path}/archive")
+    damage = looked_at(kept, peer, wal)
+    assert (damage.begins, damage.ends) == (recording.entries[-1].end, len(recording.content))
+    permit(kept, peer, damage)
+    summary = ship_queue(kept, peer, queue, BrokenWals.STOP)
+    assert (summary.status, summary.quarantinedLogs) == (Status.DONE, 1), summary.error
+    assert queue.positions() == {}
 
 
 def test_without_a_folder_for_it_nothing_is_put_into_quarantine(sides, peer, queue, recording):

@@ -59,7 +59,7 @@ def test_a_shipped_wal_whose_bytes_are_lost_leaves_the_queue_without_a_copy_if_t
     assert summary.status is Status.FAILED
     assert f"WAL {NAMES[0]} is shipped, but stays queued" in str(summary.error)
     assert "at byte 200: the disk does not give these bytes" in str(summary.error)
-    assert "All of its edits are shipped. Run with broken_wals=quarantine to give up its copy in" in str(summary.error)
+    assert "All of its edits are shipped. The DAG quarantine_wal gives up its copy in" in str(summary.error)
     assert set(site.queued()) == {NAMES[0], NAMES[2]}
     given_up = site.ship(run="given up", broken=BrokenWals.QUARANTINE)
     assert (given_up.status, given_up.completedLogs, given_up.quarantinedLogs) == (Status.DONE, 2, 1), given_up.error

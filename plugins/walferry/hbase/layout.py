@@ -153,6 +153,7 @@ class OwnZNodes:
     peer_state = _Own("peer-states")  # of a peer in files: the period of being DISABLED that was seen last
     row_shipments = _Own("row-shipments")  # parent of the fenced locks of tasks that ship rows of scans to the peer cluster
     shipping = _Own("shipping")  # parent of one ephemeral for each group being shipped now, if the peer has a bandwidth
+    given_up = _Own("given-up")  # the broken WALs of the peer whose rest a person has given up
     archiving = _Own("archiving")  # of a WAL: the right to copy it to the archive
     initial_snapshot = _Own("initial-snapshots")  # the state of the peer's initial snapshot
     loads = _Own("loads")  # parent of the records of file loads into the peer cluster

@@ -5,6 +5,7 @@ plan, candidates         plans the work, WAL group by WAL group: the closed WALs
 group, attempt           ships one WAL group, in as many attempts as it takes, each through the engine (also for a replay)
 group_job                the data that a job's driver hands to its tasks, and the groups that a load leaves to them
 queued_wals              the engine's feed: the group's closed WALs, and how a run handles broken ones
+giving_up                gives up the rest of a broken WAL for a person
 serial_order             keeps the order of a region's edits across its moves, for serial peers
 queue_positions          the engine's commit: registers positions, removes and archives finished WALs
 closed_wal               reads a WAL once it is closed

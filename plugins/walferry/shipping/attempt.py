@@ -36,6 +36,7 @@ from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import candidates
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
+from walferry.shipping.giving_up import permission_for
 from walferry.shipping.group_job import GroupJob, ShippingJob
 from walferry.shipping.lag import first_written
 from walferry.shipping.peer_down import known_down, note_down
@@ -196,7 +197,8 @@ class QueueAttempt(Attempt[GroupJob]):
         """Return the queued WALs, and the queue's positions."""
         feed = QueuedWals(
             job=self._job, wals=self._wals, store=self._session.store, keys=self._keys, peer_rules=rules, counters=self._counters,
-            deadline=self._deadline, loaded=self._loaded, order=self._order,
+            deadline=self._deadline, given_up=partial(permission_for, self._session, self._job.peer_id), loaded=self._loaded,
+            order=self._order,
         )  # fmt: skip
         archiver = Archiver(self._session, self._outcome.note, feed.give_up)
         return feed, QueuePositions(self._wals, self._lease, self._counters, archiver, self._order)

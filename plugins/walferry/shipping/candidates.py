@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+from walferry.hbase.names import parse_wal_name
+from walferry.replication.queues.errors import LastWal, WalGone
+from walferry.replication.queues.finding import read_group
 from walferry.replication.queues.queue import Queue, QueuedWal, QueuePlace, closed_groups, groups
+from walferry.replication.source.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,23 @@ def candidates(queues: Sequence[Queue]) -> list[GroupCandidates]:
                 place = QueuePlace(queue.server, queue_id, len(wals), queue.live, names)
                 found[group] = GroupCandidates(group, queue.server, queue_id, mine, len(wals), place)
     return sorted(found.values(), key=lambda g: g.group)
+
+
+def find_candidate(session: Session, peer_id: str, wal: str) -> tuple[Candidate, GroupCandidates]:
+    """Return a closed WAL as it is queued for the peer, with its position, and its group.
+
+    Raises WalGone, LastWal for the WAL that a live server writes, ClusterError, ConnectError, and ValueError if `wal` is not a
+    WAL's name.
+    """
+    queues = read_group(session, peer_id, parse_wal_name(wal).group)
+    for group in candidates(queues):
+        for candidate in group.wals:
+            if candidate.queued.name.text == wal:
+                return candidate, group
+    for queued in chain.from_iterable(queue.wals for queue in queues):
+        if queued.name.text == wal:
+            raise LastWal(queued.path)
+    raise WalGone(peer_id, wal)
 
 
 def _each_once(wals: Sequence[Candidate]) -> tuple[Candidate, ...]:

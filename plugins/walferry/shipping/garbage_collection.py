@@ -2,7 +2,7 @@
 
     <root>/leases/…/<peer>/<group>       if no queue contains the group: a killed holder left the lease
     <root>/claims/…/<server>             if the server has no znode: HBase took the queues that a killed claimer left
-    <root>/{leases,cursors,runs,peer-locks,peer-states,row-shipments,shipping,initial-snapshots,loads,history}/…/<peer>
+    <root>/{leases,cursors,runs,peer-locks,peer-states,row-shipments,shipping,initial-snapshots,loads,history,given-up}/…/<peer>
                                          if the peer is gone; a run only after the time for which it is kept
     replication/rs/walferry,1,1          if the pseudo server has no queues
 
@@ -89,6 +89,7 @@ def collect_garbage_of_gone_peers(session: Session, also_known: Collection[str] 
         _parent(own.peer_state("peer")),
         _parent(own.shipping("peer")),
         _parent(own.history("peer")),
+        _parent(own.given_up("peer")),
     ):
         swept += _delete_all(session.zk, folder, sorted(set(children(session.zk, folder) or ()) - known))
     for name in set(children(session.zk, f"{session.source.root}/runs/{quoted(nodes.base)}") or ()) - known:

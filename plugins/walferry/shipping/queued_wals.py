@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
 from walferry.engine.counters import Counters
 from walferry.engine.feed import Feed
 from walferry.engine.in_flight import WalOffset
 from walferry.hbase.files.closedness import await_closed
-from walferry.hbase.files.quarantine import quarantine, to_be_quarantined
+from walferry.hbase.files.quarantine import BrokenWals, is_broken, quarantine
 from walferry.hbase.files.store import WalStore
 from walferry.hbase.wal.errors import WalError, WalTornError, WalTruncatedError
 from walferry.hbase.wal.wal_batches import UnwrapKey, WalBatch
@@ -19,6 +19,7 @@ from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
 from walferry.replication.filters.rules import FilterRules
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, may_end_with, seconds_to_close
+from walferry.shipping.giving_up import Permission
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.serial_order import SerialOrder
 
@@ -81,6 +82,7 @@ class QueuedWals(Feed):
     peer_rules: FilterRules
     counters: Counters
     deadline: float
+    given_up: Callable[[str], Permission | None]  # which bytes of a WAL a person has given up
     loaded: LoadedBefore = NOTHING_LOADED
     order: SerialOrder | None = None  # of a serial peer
 
@@ -146,17 +148,24 @@ class QueuedWals(Feed):
         return self.give_up(wal, error)
 
     def give_up(self, number: int, error: WalError) -> bool:
-        """Put the rest of a broken WAL into quarantine if the run's policy allows that for this error. Returns whether it did.
+        """Put the rest of a broken WAL into quarantine if the run's policy or a person has allowed it. Returns whether it did.
 
         A broken WAL cannot be read, or can no longer be copied to the archive. `number` is the WAL's number in the row, `error`
-        the error that reading or copying it has met. Raises StoreError, WalNotClosed, WalMissing.
+        the error that reading or copying it has met. Raises StoreError, WalNotClosed, WalMissing, ConnectError.
         """
-        job, folder = self.job, self.job.source.quarantine
-        if folder is None or not to_be_quarantined(job.broken_wals, error):
+        job, folder, wal = self.job, self.job.source.quarantine, self.wals.wals[number]
+        if folder is None or not is_broken(error):  # files of an unsupported kind, or with a wrong position, are never put aside
             return False
-        wal = self.wals.wals[number]
+        given_up = self.given_up(wal.queued.name.text)
+        if job.broken_wals is not BrokenWals.QUARANTINE and given_up is None:
+            return False
         location = await_closed(self.store, wal.queued.name, wal.dead_servers)
         shipped_to = max(self.wals.ends.get(number, 0), wal.queued.position)
+        if job.broken_wals is not BrokenWals.QUARANTINE:
+            if given_up is None or not given_up.covers(shipped_to, location.size):
+                log.warning("%s: a person has given up other bytes of it than those from %d on", error, shipped_to)
+                return False
+            log.warning("%s: %s has given up the bytes from %d on", error, given_up.by, given_up.begins)
         if self.order is not None:
             self.order.given_up(number, shipped_to)
         skipped = quarantine(folder, location, wal.queued.name.text, job.peer_id, job.run_id, shipped_to, error)

@@ -8,19 +8,16 @@ position ahead leaves entries out for good, so the operator has to ask for it. A
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 
 from walferry.base.errors import WalferryError
 from walferry.base.zk.errors import Contention
 from walferry.hbase.files.closedness import await_closed
 from walferry.hbase.names import parse_wal_name
 from walferry.hbase.wal.reader import read_wal_batches
-from walferry.replication.queues.errors import LastWal, WalGone
-from walferry.replication.queues.finding import read_group
 from walferry.replication.queues.lease import acquire
 from walferry.replication.queues.queue import QueuedWal
 from walferry.replication.source.session import Session
-from walferry.shipping.candidates import Candidate, candidates
+from walferry.shipping.candidates import Candidate, find_candidate
 
 
 class PositionRefused(WalferryError):
@@ -95,17 +92,11 @@ def set_position(session: Session, peer_id: str, wal: str, to: int, holder: str,
 
 def _candidate(session: Session, peer_id: str, wal: str) -> Candidate:
     """Return the WAL as it is queued, with its position."""
-    queues = read_group(session, peer_id, parse_wal_name(wal).group)
-    for candidate in chain.from_iterable(group.wals for group in candidates(queues)):
-        if candidate.queued.name.text == wal:
-            return candidate
-        if session.nodes.in_table:
-            raise PositionRefused(
-                f"{wal} is not the oldest queued WAL of its group, which is {candidate.queued.name}: HBase 3 keeps one offset a "
-                "group, and all WALs before it count as shipped",
-                "Set the position of the oldest one",
-            )
-    for queued in chain.from_iterable(queue.wals for queue in queues):
-        if queued.name.text == wal:
-            raise LastWal(queued.path)
-    raise WalGone(peer_id, wal)
+    candidate, group = find_candidate(session, peer_id, wal)
+    if session.nodes.in_table and candidate is not (oldest := group.wals[0]):
+        raise PositionRefused(
+            f"{wal} is not the oldest queued WAL of its group, which is {oldest.queued.name}: HBase 3 keeps one offset a group, "
+            "and all WALs before it count as shipped",
+            "Set the position of the oldest one",
+        )
+    return candidate

@@ -25,7 +25,7 @@ from walferry.replication.peers.settings import SinkKind
 from walferry.replication.queues.errors import QueuesMoving
 from walferry.replication.sinks.of_peer import shipping_settings
 from walferry.replication.source.agreement import check_no_change, check_peer
-from walferry.replication.source.cluster import SourceError
+from walferry.replication.source.cluster import SourceCluster, SourceError
 from walferry.replication.source.session import open_session
 from walferry.replication.source.source_job import SourceJob
 from walferry.shipping.bulkload.load_note import LoadNote
@@ -113,10 +113,8 @@ def _lost(job: GroupJob, why: str) -> GroupSummary:
 def begin(run: ShipRun) -> list[GroupJob]:
     """Check that the peer may be shipped, note the run in ZooKeeper, and make a job for each WAL group. Raises WalferryError."""
     source = run.source
-    if run.broken_wals == BrokenWals.QUARANTINE and source.quarantine is None:
-        raise SourceError(
-            "broken WALs can be put into quarantine only if the source connection's extra has `quarantine`, the URL of a folder"
-        )
+    if run.broken_wals == BrokenWals.QUARANTINE:
+        check_quarantine(source)
     with open_session(source) as session:
         peer = check_peer(session, run.peer_id)
         check_no_change(session, peer)
@@ -140,6 +138,14 @@ def begin(run: ShipRun) -> list[GroupJob]:
         )
         for group, place in groups
     ]  # fmt: skip
+
+
+def check_quarantine(source: SourceCluster) -> None:
+    """Raise SourceError if there is no folder for broken WALs."""
+    if source.quarantine is None:
+        raise SourceError(
+            "broken WALs can be put into quarantine only if the source connection's extra has `quarantine`, the URL of a folder"
+        )
 
 
 def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -> Left:

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 BROKEN_WALS = Param(
     "stop",
     type="string",
-    enum=["stop", "whole-entries", "quarantine"],
+    enum=["stop", "whole-entries"],
     title="Broken WALs",
     description="stop: the WAL group stops at the damage, and the report names the offset. whole-entries: a file whose end is "
-    "missing ends with its last whole entry. quarantine: the file is copied to the connection's quarantine folder, what follows "
-    "the damage in it is given up, and the group goes on.",
+    "missing ends with its last whole entry. The DAG quarantine_wal gives up what follows the damage in a file.",
 )
 CONFIGURED = "configured"
 SINK = Param(

@@ -6,6 +6,7 @@ common              the code that the tasks of all DAGs share; it keeps a run's 
 complete_hours      the task that announces hours that peer clusters have complete
 handing_back        the tasks that hand a peer back to HBase: preview → approve → begin → ship → finish
 initial_snapshot    the tasks of an initial snapshot
+quarantine          the tasks that give up the rest of a broken WAL: look → approve → permit → ship → check
 recovery            the common tasks of the DAGs of recovery, and the tasks by which people choose recovered queues
 regions             the tasks of the DAGs for regions of HBase 1: report → act → check, and preview → approve → start → …
 replay              the tasks that ship an interval again: plan → ship → report

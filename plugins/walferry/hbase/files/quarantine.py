@@ -3,8 +3,8 @@
     stop             its WAL group stops at the exact offset and keeps the WAL queued; the other groups go on
     whole-entries    a file that was cut off inside its last entry ends before that entry; any other damage stops the group
     quarantine       the bytes before the damage are shipped, the file is copied to the quarantine folder with a note of the
-                     skipped part, and the group goes on with its next WAL: the peer cluster loses edits, as the run's parameter
-                     asks for
+                     skipped part, and the group goes on with its next WAL: the peer cluster loses edits. The same happens under
+                     each policy if a person has given up these bytes (shipping/giving_up.py)
 
     <quarantine>/<wal>              the file
     <quarantine>/<wal>.<peer>.json  the note: Skipped
@@ -38,7 +38,8 @@ class BrokenWals(StrEnum):
 
 WAYS_OUT = (
     "Ways out: put a sound copy of the file in its place and run again; run with broken_wals=whole-entries if only the end of an "
-    "uncleanly closed file is missing; run with broken_wals=quarantine to give up what follows this offset in this file"
+    "uncleanly closed file is missing; to give up what follows this offset in this file, trigger the DAG quarantine_wal, or ship "
+    "by `walferry ship --broken-wals quarantine`"
 )
 
 
@@ -64,11 +65,6 @@ class Skipped:
 def ends_with_its_whole_entries(policy: BrokenWals, *, live: bool) -> bool:
     """Return whether a file that was cut off, of a live or a dead server, ends with its last whole entry."""
     return not live or policy is BrokenWals.WHOLE_ENTRIES
-
-
-def to_be_quarantined(policy: BrokenWals, error: WalError) -> bool:
-    """Return whether to put this file aside. Files of an unsupported kind, or with a wrong position, are never put aside."""
-    return policy is BrokenWals.QUARANTINE and is_broken(error)
 
 
 def is_broken(error: BaseException) -> bool:

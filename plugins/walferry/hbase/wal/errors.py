@@ -21,7 +21,7 @@ class WalCorruptError(WalError):
     retry_helps = False
     advice = (
         "Compare with `hbase wal <file>` and with other replicas of the file; if the bytes are lost, the entries from here on "
-        "are lost, and only an operator may give them up: broken_wals=quarantine"
+        "are lost, and only an operator may give them up, by the DAG quarantine_wal"
     )
 
 

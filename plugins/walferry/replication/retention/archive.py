@@ -35,8 +35,8 @@ PART_SECONDS = 86400.0  # no copy takes that long, so its run was killed
 POLL_SECONDS = 0.5
 _NEXT = "The next run copies it. If the archive is not wanted any more, remove `archive` from the source connection's extra"
 _LOST = (
-    "If the bytes come back, the next run copies it. All of its edits are shipped. Run with broken_wals=quarantine to give up "
-    "its copy in the archive: what is left of the file goes to the quarantine, and the WAL leaves the queue"
+    "If the bytes come back, the next run copies it. All of its edits are shipped. The DAG quarantine_wal gives up its "
+    "copy in the archive: what is left of the file goes to the quarantine, and the WAL leaves the queue"
 )
 
 

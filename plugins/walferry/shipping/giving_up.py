@@ -1,0 +1,138 @@
+"""Gives up the rest of a broken WAL for a person: a look at the damage, and a permission, which batches find where they stop.
+
+    <root>/given-up/<quoted znode parent>/<quoted peer>     {WAL: Permission, …}, as JSON
+
+A permission covers the bytes that were looked at, and nothing else: if a batch stops before them, or the file has become longer,
+the group stops as without a permission. If the file has become sound, nothing is given up. hbase/files/quarantine.py says how a
+batch gives up the rest of a WAL.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from walferry.base.errors import WalferryError
+from walferry.base.records import NotARecord, Record, record_of
+from walferry.base.zk.client import read
+from walferry.base.zk.records import decode_or_none, encode, update
+from walferry.hbase.files.closedness import await_closed
+from walferry.hbase.files.quarantine import BrokenWals, is_broken
+from walferry.hbase.wal.errors import WalError, WalTornError, WalTruncatedError
+from walferry.replication.source.session import Session
+from walferry.shipping.candidates import Candidate, find_candidate
+from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, may_end_with, seconds_to_close
+
+KEPT_SECONDS = 30 * 86_400.0
+MAX_KEPT = 100  # the newest permissions of one peer
+LOOK_SECONDS = 600.0  # for a WAL to be closed
+
+
+class NotBroken(WalferryError):
+    """A WAL can be read to its end, so nothing of it has to be given up."""
+
+    retry_helps = False
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A broken WAL in a peer's queue: what is given up with it are the bytes from `begins` to before `ends`.
+
+    `behind` counts the WALs of its group that wait behind it.
+    """
+
+    wal: str
+    url: str
+    begins: int
+    ends: int
+    error: str
+    place: str  # server and queue
+    behind: int
+
+
+@dataclass(frozen=True)
+class Permission(Record):
+    """A person's permission to give up a WAL's bytes from `begins` to before `ends`. `time` is in seconds since the epoch."""
+
+    begins: int
+    ends: int
+    time: float
+    by: str
+
+    def covers(self, shipped_to: int, size: int) -> bool:
+        """Return whether it covers all bytes of a file of this size from `shipped_to` on."""
+        return self.begins <= shipped_to and size <= self.ends
+
+
+def look(session: Session, peer_id: str, wal: str) -> Damage:
+    """Read a queued WAL from its position on to its damage. Changes nothing.
+
+    If the source has an archive, a WAL that is shipped may be broken too: it stays queued until it is copied.
+
+    Raises NotBroken, WalGone, LastWal, PositionError, WalError if something else is wrong with the WAL, WalNotClosed, WalMissing,
+    StoreError, and ValueError if `wal` is not a WAL's name.
+    """
+    candidate, group = find_candidate(session, peer_id, wal)
+    newest = candidate is group.wals[-1]
+    position = candidate.queued.position
+    found = _damage(session, candidate, position, newest=newest)
+    if found is None and position and session.source.archive:
+        found = _damage(session, candidate, 0, newest=newest)
+    if found is None:
+        raise NotBroken(f"WAL {wal} of peer {peer_id} can be read to its end", "Run a batch: it ships the WAL")
+    begins, error = found
+    location = await_closed(session.store, candidate.queued.name, candidate.dead_servers, timeout_seconds=LOOK_SECONDS)
+    return Damage(
+        wal, location.url, max(begins, position), location.size, str(error), f"{group.server}/{group.queue_id}",
+        sum(each.queued.name.timestamp > candidate.queued.name.timestamp for each in group.wals),
+    )  # fmt: skip
+
+
+def _damage(session: Session, candidate: Candidate, position: int, *, newest: bool) -> tuple[int, WalError] | None:
+    """Return the end of the last whole entry before the damage, and the error; None if there is no damage."""
+    progress = ReadProgress()
+    batches = batches_of_closed(
+        session.store, session.source.keys(), candidate.queued.name, candidate.dead_servers, position,
+        close_seconds=lambda: seconds_to_close(LOOK_SECONDS, live=candidate.live), progress=progress,
+    )  # fmt: skip
+    try:
+        for _ in batches:
+            pass
+    except WalError as error:
+        cut_off = isinstance(error, WalTruncatedError | WalTornError)
+        if cut_off and may_end_with(error, BrokenWals.STOP, live=candidate.live, newest=newest):  # type: ignore[arg-type]
+            return None
+        if not is_broken(error):
+            raise
+        return progress.end or position, error
+    return None
+
+
+def permit(session: Session, peer_id: str, damage: Damage, by: str) -> None:
+    """Let batches give up what `look` has found. Raises Contention, ConnectError."""
+    now = time.time()
+
+    def changed(value: bytes | None) -> bytes:
+        kept = {wal: each for wal, each in _permissions(value).items() if now - each.time < KEPT_SECONDS}
+        kept[damage.wal] = Permission(damage.begins, damage.ends, now, by)
+        newest = sorted(kept.items(), key=lambda item: item[1].time)[-MAX_KEPT:]
+        return encode({wal: asdict(each) for wal, each in newest})
+
+    update(session.zk, session.own.given_up(peer_id), changed)
+
+
+def permission_for(session: Session, peer_id: str, wal: str) -> Permission | None:
+    """Return the permission to give up the rest of a WAL. Raises ConnectError."""
+    znode = read(session.zk, session.own.given_up(peer_id))
+    return _permissions(znode.value).get(wal) if znode is not None else None
+
+
+def _permissions(value: bytes | None) -> dict[str, Permission]:
+    """Return the permissions by WAL, without invalid ones."""
+    found = {}
+    for wal, values in (decode_or_none(dict[str, Any], value) or {} if value else {}).items():
+        with suppress(NotARecord):
+            found[wal] = record_of(Permission, values)
+    return found
