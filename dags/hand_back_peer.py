@@ -5,8 +5,9 @@ the run would do, and a person approves it. `begin` adds the new peer, DISABLED:
 of replicate_peer, which ships what is queued for the managed peer alone. `finish` removes the managed peer, and enables the new
 one: HBase ships. The two peers never ship at the same time.
 
-Every task may be cleared, retried or killed at any time: the next try goes on. `finish` waits for other runs that ship the peer.
-To give it up before `finish`, remove the new peer in HBase's shell.
+A killed or failed run goes on if its failed task is cleared with the tasks after it. If `finish` was killed after it had removed
+the peer, clear `finish` alone. It waits for an hour for other runs that ship the peer, and for batches that ship what is left. To
+give a hand-back up before `finish`, remove the new peer in HBase's shell.
 """
 
 from __future__ import annotations

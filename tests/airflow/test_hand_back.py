@@ -48,8 +48,9 @@ def test_hbase_ships_by_the_new_peer_once_a_person_has_approved_it(site: Site, h
     assert (site.master.state_of("p"), site.master.state_of(NEW)) == (None, ENABLED)
     (question,) = asked
     assert question.subject == f"Hand peer p back to HBase, which then ships by peer {NEW}?"
-    added, shipped, removed, enabled = question.body.splitlines()
-    assert added.startswith(f"    peer {NEW} is added, DISABLED, and from then on collects edits of all user tables for the peer")
+    cluster, added, shipped, removed, enabled = question.body.splitlines()
+    assert cluster.startswith("    peer cluster: ")
+    assert added == f"    peer {NEW} is added, DISABLED, and from then on collects edits of all user tables"
     assert "a batch ships what is queued for p alone: " in shipped
     assert removed.startswith("    p is removed together with its queues")
     assert enabled.startswith(f"    {NEW} is enabled")
@@ -86,24 +87,38 @@ def test_a_yes_counts_for_the_edits_that_were_shown(
     assert site.master.orders == []
 
 
-def test_the_end_waits_for_a_run_that_ships_the_peer(
-    site: Site, hand_back: Callable[..., Run], later: Callable[..., None], logged: Callable[[], str]
+@pytest.mark.parametrize("shipped_by", ["the other run", "a later batch"])
+def test_the_end_waits_for_other_runs_that_ship_the_peer(
+    site: Site, hand_back: Callable[..., Run], later: Callable[..., None], logged: Callable[[], str], shipped_by: str
 ) -> None:
+    """A batch of ours that is left to another run succeeds, and ships nothing."""
     zk = site.new_client()
-    other = lease(site, zk)
-    ship = site.ship
+    other, ship = lease(site, zk), site.ship
 
-    def held(peer_id: str) -> None:
-        ship(peer_id)
+    def left_to_another(peer_id: str) -> None:
         other.acquire("run 7")
         later(1, other.release)
+        later(3, ship, peer_id)
 
-    site.ship = held  # type: ignore[method-assign]
+    site.ship = (lambda peer_id: later(2, ship, peer_id)) if shipped_by == "a later batch" else left_to_another  # type: ignore
     with person(YES):
         ended = hand_back()
     assert ended.state == "success", ended.tasks
     assert ended.tries["finish", None] > 1
-    assert "peer p is in the hands of run 7" in logged()
+    told = logged()
+    assert "queued for p alone" in told
+    assert ("peer p is in the hands of run 7" in told) == (shipped_by == "the other run")
+
+
+def test_another_trouble_at_the_end_is_not_tried_for_an_hour(
+    hand_back: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from walferry.admin import handing_back
+
+    monkeypatch.setattr(handing_back, "finish_hand_back", lambda *_: 1 / 0)
+    with person(YES):
+        ended = hand_back()
+    assert (states(ended)["finish"], ended.tries["finish", None]) == ("failed", 3)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,12 @@ from walferry.shipping.plan import plan_peer
 log = logging.getLogger(__name__)
 
 
+class NotShipped(Refused):
+    """WALs are queued for our peer alone. Batches go on to ship them."""
+
+    retry_helps = True
+
+
 def preview(admin: PeerAdmin, peer_id: str, new_id: str) -> list[str]:
     """Say what both steps would do. Changes nothing. Raises as `begin_hand_back`."""
     peer, begun = _to_begin(admin, peer_id, new_id)
@@ -51,7 +57,8 @@ def preview(admin: PeerAdmin, peer_id: str, new_id: str) -> list[str]:
     size = sum(group.bytes_left for group in groups)
     collects = "is there already, DISABLED, and collects" if begun else "is added, DISABLED, and from then on collects"
     return [
-        f"peer {new_id} {collects} edits of {scope(peer)} for the peer cluster {peer.cluster_key}",
+        f"peer cluster: {peer.cluster_key}",
+        f"peer {new_id} {collects} edits of {scope(peer)}",
         f"a batch ships what is queued for {peer_id} alone: {wals:,} closed WALs, at least {size:,} bytes, and those in use",
         f"{peer_id} is removed together with its queues; Walferry ships nothing by it any more",
         f"{new_id} is enabled: HBase ships, also once more the edits of WALs that are queued for both",
@@ -65,6 +72,11 @@ def begin_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> Peer:
         admin.put_configuration(peer_id, {HANDED_BACK_TO.key: new_id})
         begin_new_wals(admin)
         _add_copy(admin, peer_id, new_id)
+        if (other := admin.managed(peer_id).handed_back_to) != new_id:
+            raise Refused(
+                f"peer {peer_id} is being handed back to {other} by another run, which began at the same time",
+                f"Go on with {other}, and remove peer {new_id} in HBase's shell",
+            )
     elif begun.succeeds != peer_id and not begun.managed:  # an earlier version of this code has added it
         admin.put_configuration(new_id, {SUCCEEDS.key: peer_id})
     new = _check_successor(admin, peer, new_id)
@@ -100,8 +112,8 @@ def finish_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
     check_ours(peer)
     check_copied(session, peer_id)
     admin.await_settled(_check_successor(admin, peer, new_id))
-    _check_shipped(admin, peer, new_id)  # before any run is stopped
     refuse_if_held(session, peer_id)
+    _check_shipped(admin, peer, new_id)  # before any run is stopped
     with _paused(admin, peer), all_rights(admin, peer_id, holder) as rights:
         end_loads(session, peer, rights.groups)
         rights.await_quiet()
@@ -193,7 +205,7 @@ def _check_successor(admin: PeerAdmin, peer: Peer, new_id: str) -> Peer:
 
 
 def _check_shipped(admin: PeerAdmin, peer: Peer, new_id: str) -> None:
-    """Raise Refused unless each WAL in our queues is shipped whole, or HBase will ship it from its first byte on."""
+    """Raise NotShipped unless each WAL in our queues is shipped whole, or HBase will ship it from its first byte on."""
     session = admin.session
     check_queues_complete(session, peer.id)
     plan = plan_peer(session, peer.id)  # shipped WALs stay shipped, so the plan may be read first
@@ -205,6 +217,6 @@ def _check_shipped(admin: PeerAdmin, peer: Peer, new_id: str) -> None:
     refuse_odd_queues(ours)
     if waiting:
         resumed = f"Resume it (walferry peers resume {shell_word(peer.id)}), let" if peer.paused else "Let"
-        raise Refused(
+        raise NotShipped(
             f"{listed(waiting, plan)} queued for {peer.id} alone", f"{resumed} a batch ship it (roll first), then finish again"
         )

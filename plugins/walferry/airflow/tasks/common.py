@@ -68,6 +68,11 @@ def source() -> SourceCluster:
     return source_of_run(get_current_context()["params"])
 
 
+def identity_of(cluster: SourceCluster) -> str:
+    """Return what tells a source cluster from others: a yes counts for one, even if the connection is changed meanwhile."""
+    return f"{cluster.quorum} {cluster.znode_parent} {cluster.wal_root}"
+
+
 def events_of(context: Context) -> list[Any]:
     """Return the asset events that have begun the run."""
     return [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]

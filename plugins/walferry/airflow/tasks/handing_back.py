@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import get_current_context
+from airflow.sdk import Context, RetryDecision, get_current_context
 
-from walferry.airflow.endings import leave_note
+from walferry.airflow.endings import Ended, RetryIfItHelps, leave_note
 from walferry.airflow.forms.run_checks import check_run, peer_of
 from walferry.airflow.literal import task
 from walferry.airflow.operators.approval import PersonDecidesOperator, request, what_was_approved
 from walferry.airflow.operators.run_batch import RunBatchOperator
-from walferry.airflow.tasks.common import source
+from walferry.airflow.tasks.common import identity_of, source
 from walferry.runs.input import InputError
 
 if TYPE_CHECKING:
     from walferry.admin.peers import PeerAdmin
 
 CHANGED = "the peer gets other edits now, or leads to another cluster, than when that was approved. Trigger another run"
-FINISH_RETRIES = 40  # while other runs ship the peer
+FINISH_RETRIES = 120  # while other runs ship the peer
 FINISH_DELAY = timedelta(seconds=30)
+OTHER_TRIES = 3  # if something else is the trouble
+FINISH_TIMEOUT = timedelta(hours=1)  # requests of HBase or of a killed run may take long to have no effect any more
+
+
+class UntilShipped(RetryIfItHelps):
+    """Tries again for an hour while other runs ship the peer, and some times for another reason."""
+
+    def evaluate(
+        self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
+    ) -> RetryDecision:
+        """Decide about a failed try for Airflow."""
+        from walferry.admin.handing_back import NotShipped
+        from walferry.admin.rights import PeerHeld
+
+        decision = super().evaluate(exception, try_number, max_tries, context)
+        error = exception.__cause__ if isinstance(exception, Ended) else exception
+        if not isinstance(error, PeerHeld | NotShipped) and try_number >= OTHER_TRIES:
+            return RetryDecision.fail()
+        return decision
 
 
 @task
@@ -50,7 +70,7 @@ def begin(decision: Any) -> None:
     print(f"Peer {new} is DISABLED, and collects all edits from now on.")
 
 
-@task(retries=FINISH_RETRIES, retry_delay=FINISH_DELAY)
+@task(retries=FINISH_RETRIES, retry_delay=FINISH_DELAY, retry_policy=UntilShipped(), execution_timeout=FINISH_TIMEOUT)
 def finish(decision: Any) -> None:
     """Remove the peer once nothing is queued for it alone, and have HBase ship by the new one."""
     from walferry.admin import handing_back
@@ -58,9 +78,10 @@ def finish(decision: Any) -> None:
 
     peer, new = _peers()
     shown, refusal = what_was_approved(decision)
-    if shown[:2] != [peer, new]:
+    cluster = source()
+    if shown[:3] != [identity_of(cluster), peer, new]:
         raise InputError(f"peer {peer} is not handed back: {refusal or CHANGED}")
-    with peer_admin(source()) as admin:
+    with peer_admin(cluster) as admin:
         handing_back.finish_hand_back(admin, peer, new)
     told = f"Peer {peer} is removed, and {new} is ENABLED: HBase ships"
     print(told)
@@ -83,8 +104,9 @@ def _peers() -> tuple[str, str]:
 
 
 def _identity(admin: PeerAdmin, peer_id: str, new_id: str) -> list[str]:
-    """Return what a person approves: these peers, and for our peer these edits and this peer cluster."""
+    """Return what a person approves: these peers of this source, and for our peer these edits and this peer cluster."""
     from walferry.admin.showing import scope
 
     peer = admin.managed(peer_id)
-    return [peer_id, new_id, scope(peer), peer.cluster_key]
+    edits = hashlib.sha256(scope(peer).encode()).hexdigest()  # of any length
+    return [identity_of(admin.session.source), peer_id, new_id, peer.cluster_key, edits]
