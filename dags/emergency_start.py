@@ -18,7 +18,7 @@ from walferry.airflow.tasks.regions import ROLE_PARAMS, approve_start, check, pr
 
 @dag_of_each_source(
     schedule=None,
-    max_active_runs=1,
+    max_active_runs=4,
     description="Start an HBase 1 cluster whose HMaster does not start",
     params={
         "min_servers": Param(

@@ -34,6 +34,18 @@ def test_what_is_no_decision_approves_nothing(decision: Any) -> None:
     assert what_was_approved(decision) == ([], "nobody has approved it")
 
 
+def test_where_nobody_had_to_be_asked_there_is_no_reason() -> None:
+    decision = PersonDecidesOperator(task_id="approve", asks={}).execute({})  # type: ignore[typeddict-item]
+    assert what_was_approved(decision) == ([], "")
+
+
+def test_a_cut_line_and_left_out_lines_show() -> None:
+    asks = request("a?", ["a" * 301, *["b"] * 300], ["digest"])
+    assert (asks["lines"][0], len(asks["lines"]), asks["lines"][-1]) == ("a" * 299 + "…", 201, "and 101 more lines")
+    body = "\n".join(f"    {line}" for line in request("a?", ["\u5b57" * 300] * 200, [])["lines"])
+    assert len(body.encode()) < 64 << 10
+
+
 def test_a_request_is_bounded_and_shows_what_it_contains() -> None:
     asks = request("a?\n" + "\u202e" * 999, ["![x](http://h)\n<b>"], ["digest"])
     assert (len(asks["subject"]), asks["lines"], asks["shown"]) == (300, ["![x](http://h)\\u000a<b>"], ["digest"])

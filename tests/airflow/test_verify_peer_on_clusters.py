@@ -7,6 +7,7 @@ import pytest
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import delete_row, put
 from walferry.airflow.operators.approval import NO, YES
+from walferry.airflow.tasks import verification
 
 from .people import person
 
@@ -48,7 +49,8 @@ def test_differences_are_reported_and_then_repaired(run_dag, clients, standalone
         repaired = run_dag("verify_peer", peer=peer, tables=[table], repair=True, start_row="row0", stop_row="row\\x31")
     (question,) = asked
     assert question.subject == f"Ship rows of 1 table again to the cluster of peer {peer}?"
-    first, sample = question.body.splitlines()
+    cluster, first, sample = question.body.splitlines()
+    assert cluster == f"    peer cluster: {standalone_pair.peer_cluster.address.cluster_key}"
     assert first == f"    table {table}: 1 row missing and 0 rows different at the peer cluster, shipped again"
     assert sample.startswith(f"    ONLY_IN_SOURCE_TABLE_ROWS {table} row010: ")
     # The peer cluster's own delete marker hides the cells that are shipped again.
@@ -65,6 +67,33 @@ def test_differences_are_reported_and_then_repaired(run_dag, clients, standalone
     assert repaired.state == "success", repaired.reports
     assert repaired.reports[peer]["totals"]["repaired"] == 1
     assert {each["table"] for each in repaired.reports[peer]["tables"]} == {table, equal}
+
+
+def test_a_yes_counts_for_the_newest_comparison_and_for_the_cluster_that_was_shown(
+    run_dag, clear, clients, standalone_pair, managed_peer, unique, logged, monkeypatch
+):
+    source, peer_cluster = clients
+    peer = managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address)
+    table = unique("t")
+    for client in clients:
+        client.create_table(table, {"f": GLOBAL})
+    source.write(table, [put("r", {"f:a": b"v"}, timestamp=1)])
+    with monkeypatch.context() as patch, person(YES):
+        patch.setattr(verification, "_tables_of", lambda *_: 1 / 0)
+        first = run_dag("verify_peer", peer=peer, tables=[table], repair=True)
+    assert first.tasks["peer.repair", peer] == "failed"
+    assert "repair is failed" in first.reports[peer]["failures"][0]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(verification, "identity_of", lambda source: "another source")
+        assert clear("verify_peer", first, "peer.repair").tasks["peer.repair", peer] == "failed"
+    assert "leads to another cluster than was approved" in logged()
+
+    newer = run_dag("verify_peer", peer=peer, tables=[table])
+    assert newer.reports[peer]["totals"]["BADROWS"] == 1
+    assert clear("verify_peer", first, "peer.repair").tasks["peer.repair", peer] == "failed"
+    assert f"another run has compared peer {peer} since this one did" in logged()
+    assert peer_cluster.count_rows(table) == 0
 
 
 def test_a_table_that_the_peer_cluster_lacks_is_named_and_others_are_compared(

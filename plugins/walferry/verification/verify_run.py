@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
+from walferry.base.errors import WalferryError
 from walferry.base.jobs import Backend, JobOutcome, Tell, check_answers
 from walferry.replication.peers.reading import Peer
 from walferry.replication.source.agreement import check_peer
@@ -25,6 +26,12 @@ from walferry.verification.results import read_result, write_result
 MAX_SAMPLES = 5000  # of each kind: the driver has to hold the samples of all ranges
 
 
+class StaleComparison(WalferryError):
+    """A repair belongs to a comparison that is not a peer's newest one any more."""
+
+    retry_helps = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class VerifyRun(SourceJob):
     """A request to compare `tables`; without any, all tables that the peer gets."""
@@ -34,16 +41,19 @@ class VerifyRun(SourceJob):
 
     tables: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
+    after_comparison: bool = False  # of these tables and others by the same run, whose result is kept
 
     def run(self, on: Backend, say: Tell) -> JobOutcome:
         """Compare, and keep the outcome of each table. Raises WalferryError if the comparison cannot begin."""
+        if self.after_comparison:
+            self._check_newest()
         plan = self.plan()
         tasks, began = on.cores, time.monotonic()  # known once Spark has started
         outcomes = self.compare(plan, on)
         say(f"{time.monotonic() - began:.1f} s to compare, some {tasks} ranges at a time")
         with open_session(self.source, look_only=True) as session:
             # A repair of a run compares fewer tables than the run's comparison.
-            before = (read_result(session, self.peer_id, self.run_id) or ()) if self.options.repair else ()
+            before = (read_result(session, self.peer_id, self.run_id) or ()) if self.after_comparison else ()
             others = [each for each in before if each.table not in {outcome.table for outcome in outcomes}]
             write_result(session, self.peer_id, self.run_id, [*others, *outcomes])
         lines = [f"{each.table}: {each.good} good rows, {each.bad_rows} bad ones {each.problem}".rstrip() for each in outcomes]
@@ -53,15 +63,18 @@ class VerifyRun(SourceJob):
 
     def plan(self) -> VerifyPlan:
         """Choose the ranges. Raises WalferryError."""
-        if self.options.repair:
-            self.check_repairable()
         with open_session(self.source, look_only=True) as session:
+            if self.options.repair:
+                check_peer(session, self.peer_id)  # Walferry ships only to its own peers
             return plan_verification(session, self.peer_id, self.tables, self.options)
 
-    def check_repairable(self) -> None:
-        """Raise PeerError if Walferry may not ship to the peer: it ships only to its own peers."""
+    def _check_newest(self) -> None:
+        """Raise StaleComparison if another run has compared the peer since: this run would replace that one's result."""
         with open_session(self.source, look_only=True) as session:
-            check_peer(session, self.peer_id)
+            if read_result(session, self.peer_id, self.run_id) is None:
+                raise StaleComparison(
+                    f"another run has compared peer {self.peer_id} since this one did", "Nothing is repaired. Trigger another run"
+                )
 
     def compare(self, plan: VerifyPlan, on: Backend) -> list[VerificationOutcome]:
         """Compare the ranges, one per task. Returns the outcome of each table. Raises BackendFailed."""

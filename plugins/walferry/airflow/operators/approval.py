@@ -26,7 +26,9 @@ from walferry.base.texts import visible
 from walferry.runs.input import InputError
 
 YES, NO = ApprovalOperator.APPROVE, ApprovalOperator.REJECT
-MAX_LINES, MAX_LINE_CHARS, MAX_SUBJECT_CHARS = 200, 300, 300  # together less than the 64 KiB of a TEXT in MySQL
+MAX_LINES, MAX_LINE_CHARS, MAX_SUBJECT_CHARS = 200, 300, 300
+MAX_BODY_BYTES = 60_000  # less than the 64 KiB of a TEXT in MySQL
+INDENT = "    "
 MAX_HOURS = 24 * 90
 NOBODY = "nobody has approved it"
 CHANGED = "it is no longer what the run first asked for, which Airflow still shows. Trigger another run"
@@ -34,21 +36,29 @@ _ASKED = "asked"  # in Airflow's task state store, which clearing does not touch
 
 
 def request(subject: str, lines: Sequence[str], shown: Sequence[str]) -> dict[str, Any]:
-    """Return what PersonDecidesOperator asks: a question, lines of what would be done (the caller gives at most MAX_LINES), and
-    `shown`, which says the same to the task that does it."""
-    return {
-        "subject": _cut(subject, MAX_SUBJECT_CHARS),
-        "lines": [_cut(line, MAX_LINE_CHARS) for line in lines],
-        "shown": [*shown],
-    }
+    """Return what PersonDecidesOperator asks: a question, lines of what would be done, and `shown`.
+
+    `shown` is what the yes counts for, for the task that acts on it. Of very many lines it keeps the first.
+    """
+    kept, left = list[str](), MAX_BODY_BYTES
+    for line in map(_of_body, lines[:MAX_LINES]):
+        left -= len(line.encode()) + len(INDENT) + 1
+        if left < 0:
+            break
+        kept.append(line)
+    more = [f"and {count(len(lines) - len(kept), 'more line')}"] if len(kept) < len(lines) else []
+    return {"subject": _cut(subject, MAX_SUBJECT_CHARS), "lines": [*kept, *more], "shown": [*shown]}
 
 
 def what_was_approved(decision: Any) -> tuple[list[str], str]:
-    """Return the `shown` of a decision, and an empty text; or nothing, and why nothing was approved."""
+    """Return the `shown` of a decision, and an empty text; or nothing, and why nothing was approved.
+
+    The reason is empty if nobody had to be asked.
+    """
     decided = decision if isinstance(decision, dict) else {}
     if decided.get("approved") is True:
         return decided["shown"], ""
-    return [], decided.get("refusal") or NOBODY
+    return [], str(decided.get("refusal", NOBODY))
 
 
 class PersonDecidesOperator(LiteralFields, HITLOperator):  # ApprovalOperator would skip all tasks behind it after a "no"
@@ -78,9 +88,9 @@ class PersonDecidesOperator(LiteralFields, HITLOperator):  # ApprovalOperator wo
             return _refused("")
         self.subject = self.asks["subject"]
         # Airflow shows Markdown. In lines that are indented so, nothing is a link, a picture or HTML.
-        self.body = "\n".join(f"    {line}" for line in self.asks["lines"])
+        self.body = "\n".join(f"{INDENT}{line}" for line in self.asks["lines"])
         print(f"{self.subject}\n{self.body}")
-        asked = hashlib.sha256(json.dumps([self.asks, self.assigned_users]).encode()).hexdigest()
+        asked = hashlib.sha256(json.dumps([self.subject, self.asks["shown"], self.assigned_users]).encode()).hexdigest()
         store = context["task_state_store"]
         if store.get(_ASKED, asked) != asked:  # Airflow keeps the first question of a task that is cleared
             return _refused(CHANGED)
@@ -108,8 +118,13 @@ def _refused(why: str) -> dict[str, Any]:
     return {"approved": False, "refusal": why}
 
 
+def _of_body(line: str) -> str:
+    return _cut(line, MAX_LINE_CHARS)
+
+
 def _cut(text: str, max_chars: int) -> str:
-    return visible(text, max_chars)[:max_chars]
+    shown = visible(text, max_chars)
+    return shown if len(shown) <= max_chars else f"{shown[: max_chars - 1]}…"
 
 
 def _approvers() -> list[str]:

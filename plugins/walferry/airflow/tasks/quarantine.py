@@ -11,12 +11,13 @@ from walferry.airflow.forms.run_checks import check_run, peer_of
 from walferry.airflow.literal import task
 from walferry.airflow.operators.approval import PersonDecidesOperator, request, what_was_approved
 from walferry.airflow.operators.run_batch import RunBatchOperator
-from walferry.airflow.tasks.common import source
+from walferry.airflow.tasks.common import identity_of, source
 from walferry.base.amounts import count
 from walferry.runs.failures import Failures
 from walferry.runs.input import InputError
 
 if TYPE_CHECKING:
+    from walferry.replication.source.cluster import SourceCluster
     from walferry.shipping.giving_up import Damage
 
 
@@ -43,7 +44,7 @@ def look() -> dict[str, Any]:
         f"a copy of the file, and a note of what was given up, go to {cluster.quarantine}",
         f"{count(found.behind, 'WAL')} of its group {'waits' if found.behind == 1 else 'wait'} behind it",
     ]
-    return request(f"Give up the rest of a broken WAL, and let peer {peer} go on behind it?", lines, _shown(peer, found))
+    return request(f"Give up the rest of a broken WAL, and let peer {peer} go on behind it?", lines, _shown(cluster, peer, found))
 
 
 @task
@@ -56,9 +57,10 @@ def permit(decision: Any) -> None:
     shown, refusal = what_was_approved(decision)
     if refusal or not shown:
         raise InputError(f"nothing of WAL {wal} is given up: {refusal}. Peer {peer} waits before it")
-    with open_session(source()) as session:
+    cluster = source()
+    with open_session(cluster) as session:
         found = giving_up.look(session, peer, wal)
-        if shown != _shown(peer, found):
+        if shown != _shown(cluster, peer, found):
             raise InputError(f"nothing of WAL {wal} is given up: its damage is another one now. Trigger another run")
         giving_up.permit(session, peer, found, f"{decision['by']} in run {get_current_context()['ti'].run_id}")
 
@@ -102,6 +104,6 @@ def _peer_and_wal() -> tuple[str, str]:
     return peer, text
 
 
-def _shown(peer: str, found: Damage) -> list[str]:
+def _shown(cluster: SourceCluster, peer: str, found: Damage) -> list[str]:
     """Return what a person approves: to give up these bytes of this WAL for this peer."""
-    return [peer, found.wal, str(found.begins), str(found.ends)]
+    return [identity_of(cluster), peer, found.wal, str(found.begins), str(found.ends)]

@@ -11,7 +11,7 @@ from airflow.sdk import Param, get_current_context
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.operators.approval import PersonDecidesOperator, request, what_was_approved
-from walferry.airflow.tasks.common import source
+from walferry.airflow.tasks.common import identity_of, source
 from walferry.base.findings import Finding
 from walferry.base.texts import one_line
 from walferry.runs.failures import Failures, say
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from walferry.master.snapshot import ClusterSnapshot
     from walferry.master.survey import RegionSurvey, SurveyRow
     from walferry.master.work import WorkTerms
-    from walferry.replication.source.cluster import SourceCluster
 
 NOTHING = "Nothing is to be done."
 CHANGED = "the connection leads to another cluster than the one that was approved"
@@ -110,7 +109,7 @@ def preview() -> dict[str, Any]:
         looked = snapshot.look_and_decide(work.cluster_of(session), terms().limit_seconds)
     lines = emergency.preview(looked, context["params"]["min_servers"])
     at = f"{cluster.quorum}{cluster.znode_parent}"
-    return request(f"Start the cluster of {at} without its HMaster?", lines, [_identity(cluster)])
+    return request(f"Start the cluster of {at} without its HMaster?", lines, [identity_of(cluster)])
 
 
 def approve_start(asks: Any) -> Any:
@@ -126,7 +125,7 @@ def start(decision: Any) -> None:
 
     cluster = source()
     shown, refusal = what_was_approved(decision)
-    if shown != [_identity(cluster)]:
+    if shown != [identity_of(cluster)]:
         raise InputError(f"the cluster is not started: {refusal or CHANGED}. Nothing was done")
     with open_session(cluster) as session:
         start_cluster(session, terms(), get_current_context()["params"]["min_servers"], print)
@@ -134,11 +133,6 @@ def start(decision: Any) -> None:
         "The cluster is started, and the role has ended, so no master is active. Next, start an HMaster: it finds the regions "
         "open and takes over. Until then no master handles the death of a RegionServer"
     )
-
-
-def _identity(cluster: SourceCluster) -> str:
-    """Return what a person approves: this cluster and no other, even if the connection is changed meanwhile."""
-    return f"{cluster.quorum} {cluster.znode_parent} {cluster.wal_root}"
 
 
 @task

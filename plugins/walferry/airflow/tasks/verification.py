@@ -18,7 +18,7 @@ from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.approval import MAX_LINES, PersonDecidesOperator, request, what_was_approved
 from walferry.airflow.operators.spark_job import SparkJobOperator
-from walferry.airflow.tasks.common import source, state_of, task_of_peer
+from walferry.airflow.tasks.common import identity_of, source, state_of, task_of_peer
 from walferry.base.amounts import count
 from walferry.runs.failures import say
 from walferry.runs.input import InputError, moment
@@ -102,7 +102,9 @@ def verification_of(peer: str) -> None:
     compare = VerifyPeerOperator(task_id="compare", peer=peer, retries=1, map_index_template=shown)
     # Also if some tables could not be compared.
     approve = PersonDecidesOperator(task_id="approve", asks=compare.output, trigger_rule=TriggerRule.ALL_DONE)
-    repair = VerifyPeerOperator(task_id="repair", peer=peer, decision=approve.output, retries=1, map_index_template=shown)
+    repair = VerifyPeerOperator(
+        task_id="repair", peer=peer, decision=approve.output, repairs=True, retries=1, map_index_template=shown
+    )
     compare >> approve >> repair
     [repair, clocks(peer=peer)] >> report(peer=peer)
 
@@ -110,19 +112,22 @@ def verification_of(peer: str) -> None:
 class VerifyPeerOperator(SparkJobOperator):
     """Compares the tables of `peer` at the source and at its peer cluster, with the run's parameters.
 
-    If the run is to repair, its result is what PersonDecidesOperator asks. With a `decision`, it ships the rows of the approved
-    tables that still differ, or skips itself. A killed or failed job may be submitted again at any time.
+    If the run is to repair, its result is what PersonDecidesOperator asks. With `repairs`, it compares the tables of the
+    `decision` again and ships the rows that differ then, or skips itself if nothing was approved. A killed or failed job may be
+    submitted again at any time.
 
     :param peer: the id of the peer
-    :param decision: an XCom of PersonDecidesOperator; empty: compare only
+    :param decision: an XCom of PersonDecidesOperator
+    :param repairs: whether it repairs what was approved
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "peer", "decision")
 
-    def __init__(self, *, peer: str, decision: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *, peer: str, decision: Any = None, repairs: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.peer = peer
         self.decision = decision
+        self.repairs = repairs
 
     @ends_plainly
     def execute(self, context: Context) -> None:
@@ -131,24 +136,34 @@ class VerifyPeerOperator(SparkJobOperator):
 
         params: Mapping[str, Any] = context["params"]
         options = options_of(params)
-        tables: Sequence[str] = params["tables"] or ()
-        if self.decision is not None:
-            tables, refusal = what_was_approved(self.decision)
-            if not tables:
-                raise AirflowSkipException(f"peer {self.peer}: nothing is repaired{refusal and ': '}{refusal}")
-        source = self.source_for(params["source_conn_id"], self.peer)
+        approved, refusal = what_was_approved(self.decision)
+        if self.repairs and not approved:
+            raise AirflowSkipException(f"peer {self.peer}: nothing is repaired{refusal and ': '}{refusal}")
         run = VerifyRun(
-            source=source, peer_id=self.peer, run_id=run_of(context["ti"]), tables=tuple(tables),
-            options=replace(options, repair=self.decision is not None),
+            source=self.source_for(params["source_conn_id"], self.peer), peer_id=self.peer, run_id=run_of(context["ti"]),
+            tables=tuple(params["tables"] or ()), options=options,
         )  # fmt: skip
-        if self.decision is not None or not options.repair:
+        if self.repairs:
+            self.run_job(context, replace(run, tables=_tables_of(approved, run.source, self.peer), after_comparison=True))
+        elif options.repair:
+            run.plan()  # raises what stands against a repair
+            try:
+                self.run_job(context, replace(run, options=replace(options, repair=False)))
+            finally:
+                context["ti"].xcom_push("return_value", _asks(run.source, run.peer_id, run.run_id))
+        else:
             self.run_job(context, run)
-            return
-        run.check_repairable()
-        try:
-            self.run_job(context, run)
-        finally:
-            context["ti"].xcom_push("return_value", _asks(source, run.peer_id, run.run_id))
+
+
+def _tables_of(approved: Sequence[str], source: SourceCluster, peer: str) -> tuple[str, ...]:
+    """Return the tables that a person has approved. Raises InputError if that was for another cluster."""
+    what = _identity(source, peer)
+    if [*approved[: len(what)]] != what:
+        raise InputError(
+            f"peer {peer} is not repaired: it, or its source, leads to another cluster than was approved. Nothing was done. "
+            "Trigger another run"
+        )
+    return tuple(approved[len(what) :])
 
 
 def _asks(source: SourceCluster, peer: str, run_id: str) -> dict[str, Any]:
@@ -161,7 +176,18 @@ def _asks(source: SourceCluster, peer: str, run_id: str) -> dict[str, Any]:
     tables, lines = rows_to_repair(outcomes, MAX_LINES)
     if not tables:
         return {}
-    return request(f"Ship rows of {count(len(tables), 'table')} again to the cluster of peer {peer}?", lines, tables)
+    what = _identity(source, peer)
+    lines = [f"peer cluster: {what[-1]}", *lines]
+    return request(f"Ship rows of {count(len(tables), 'table')} again to the cluster of peer {peer}?", lines, [*what, *tables])
+
+
+def _identity(source: SourceCluster, peer: str) -> list[str]:
+    """Return for which source, peer and peer cluster a yes counts."""
+    from walferry.replication.source.peers import read_peer
+    from walferry.replication.source.session import open_session
+
+    with open_session(source, look_only=True) as session:
+        return [identity_of(source), peer, read_peer(session, peer).cluster_key]
 
 
 def options_of(params: Mapping[str, Any]) -> Options:

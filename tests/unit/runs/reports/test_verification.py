@@ -93,6 +93,10 @@ def test_no_more_tables_are_repaired_than_are_shown():
     assert (tables, len(lines)) == (["t0", "t1"], 2)
 
 
+def test_a_result_of_an_earlier_try_does_not_hide_that_this_one_failed():
+    assert VerificationReport("2", [GOOD], "failed").failures == ["compare is failed: see the log of the Spark job there"]
+
+
 def test_without_a_result_the_job_has_failed():
     assert "see the log of the Spark job" in VerificationReport("2", None, "failed").failures[0]
 
