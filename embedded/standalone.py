@@ -17,7 +17,7 @@ START_TIMEOUT_SECONDS = 300
 
 class StandaloneCluster:
     """One cluster under `folder` (created; not removed at the end). `conf` adds to or overrides hbase-site.xml, `classpath`
-    follows HBase's `jars`, and `jvm` contains more options of the JVM.
+    follows HBase's `jars`, `jvm` contains more options of the JVM, and `environment` more variables of its environment.
 
     `start()` waits until the cluster serves. To start two at once: `launch()` both, then `await_ready()` both.
     """
@@ -32,6 +32,7 @@ class StandaloneCluster:
         classpath: Sequence[Path] = (),
         jvm: Sequence[str] = (),
         jars: JarSet = HBASE_2,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
         self.name = name
@@ -40,6 +41,7 @@ class StandaloneCluster:
         self._classpath = classpath
         self._jvm = tuple(jvm)
         self._jars = jars
+        self._environment = environment
         self._port = free_port()
         self._process: JavaProcess | None = None
         self._launched_at = 0.0
@@ -87,6 +89,7 @@ class StandaloneCluster:
             heap=self._heap,
             options=(*SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC, *self._jvm),
             jars=self._jars,
+            environment=self._environment,
         )
 
     def await_ready(self) -> None:

@@ -34,6 +34,8 @@ def web_page(answer: Answer) -> Iterator[int]:
         def do_GET(self) -> None:
             answer(self)
 
+        do_HEAD = do_GET
+
         def log_message(self, *_: object) -> None:
             pass
 

@@ -1,26 +1,59 @@
-"""Reads JSON from the web pages of HBase's servers (ConfServlet, JMXJsonServlet), in bounded time and size.
+"""Reads the web pages of HBase's servers (ConfServlet, JMXJsonServlet), in bounded time and size.
 
     GET http://<server>:<info port>/conf?format=json    {"properties": [{"key": "hbase.rootdir", "value": "…", …}, …]}
     GET http://<server>:<info port>/jmx?qry=<bean>      {"beans": [{"name": "<bean>", "<attribute>": …, …}]}
+    HEAD http://<server>:<info port>/                   Date: <the server's time, in whole seconds>
 
-Only these pages show a server's configuration: no call does. Servers whose pages want TLS or a login do not tell.
+Only these pages show a server's configuration: no call does. Servers whose pages want TLS or a login show their time at most.
 """
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
+from kazoo.client import KazooClient
+
 from walferry.base.records import NotARecord, parsed
+from walferry.base.zk.client import read_all
+from walferry.hbase.cluster import live_servers
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.names import ServerName
+from walferry.hbase.values import decode_info_port
 
 PAGE_SECONDS = 3.0  # for a page, from the connection to its last byte
 MAX_BYTES = 2 << 20  # some 200 kB are usual
 MAX_VALUE_CHARS = 20_000
+MAX_DATE_CHARS = 100
 NO_PAGE = (OSError, HTTPException, ValueError)  # a name that is impossible in DNS raises UnicodeError
+
+
+def sample_of_ports(zk: KazooClient, nodes: ZNodes, most: int) -> dict[ServerName, int]:
+    """Return the ports of the pages of some of the live RegionServers, at most so many. Raises WalferryError."""
+    servers = sorted(live_servers(zk, nodes))
+    asked = random.sample(servers, min(most, len(servers)))
+    paths = [f"{nodes.rs}/{server}" for server in asked]
+    pages: dict[ServerName, int] = {}
+    for server, path, znode in zip(asked, paths, read_all(zk, paths), strict=True):
+        if znode is not None and (port := decode_info_port(znode.value, path)) is not None:
+            pages[server] = port
+    return pages
+
+
+def time_of(host: str, port: int) -> float:
+    """Return the server's time when it answered, in whole seconds since the epoch. Raises one of NO_PAGE."""
+    with closing(HTTPConnection(host, port, timeout=PAGE_SECONDS)) as connection:
+        connection.connect()
+        with _hung_up_in_time(connection.sock):
+            connection.request("HEAD", "/")
+            date = connection.getresponse().headers.get("Date", "")
+    return parsedate_to_datetime(date[:MAX_DATE_CHARS]).timestamp()
 
 
 def configuration(host: str, port: int, keys: Collection[str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ A peer that fails, waits or takes long does not delay the others: each has a bra
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from airflow.sdk import TriggerRule, get_current_context
@@ -85,7 +86,10 @@ def report(peer: str, planned: dict[str, Any] | None) -> None:
     ti = get_current_context()["ti"]
     ours = Planned.from_xcom(planned) if planned else None
     shipped = batch.summaries(source(), peer, ours.run_id) if ours else ()
-    done = BatchReport(peer, ours, _steps(ti), shipped, int(time.time() * 1000))
+    steps = _steps(ti)
+    if any(each.shippedOps for each in shipped):
+        steps = replace(steps, ahead_ms=batch.ahead_ms(source(), peer))
+    done = BatchReport(peer, ours, steps, shipped, int(time.time() * 1000))
     tell(done.to_xcom(), done.as_text(), done.note, ours.run_id if ours else None)
     if done.failures:
         raise BatchFailed(done.failures)

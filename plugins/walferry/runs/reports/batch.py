@@ -48,6 +48,7 @@ TOTALS_OF_QUEUES = (
 MAX_GROUPS = 100  # in XCom; failed ones first
 MAX_ROWS = 20  # of a table in the log
 MAX_REASON_CHARS = 500
+SKEW_WARNING_MS = 1000
 MAX_AGE_SECONDS = 10**12  # in the table: an edit's write time is any number in its WAL
 
 
@@ -68,6 +69,7 @@ class Steps:
     left_to: str = ""  # which other run ships the peer, or why none does
     peer_down: str = ""  # why no job was started
     by_spark_submit: str = ""  # why the Spark Connect server did not run the job
+    ahead_ms: int = 0  # the peer cluster's clocks are ahead of the source's by more than this; 0: not known, or not apart
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,12 @@ class BatchReport:
     def left_to(self) -> str:
         """Which other run ships the peer, or why none does; empty if this one did."""
         return self.steps.left_to or (self.plan.left_to if self.plan else "")
+
+    @property
+    def warnings(self) -> list[str]:
+        """What users should look at although nothing has failed."""
+        apart = abs(self.steps.ahead_ms)
+        return [*self.steps.roll_warnings, *([clocks_apart(apart)] if apart >= SKEW_WARNING_MS else [])]
 
     @property
     def failures(self) -> list[str]:
@@ -134,7 +142,7 @@ class BatchReport:
             "peer": self.peer,
             "ok": not self.failures,
             "failures": self.failures[:MAX_GROUPS],
-            "warnings": list(self.steps.roll_warnings),
+            "warnings": self.warnings,
             "left_to": self.left_to,
             "by_spark_submit": self.steps.by_spark_submit,
             "not_loaded": [why[:MAX_REASON_CHARS] for why in not_loaded(self.summaries)[:MAX_GROUPS]],
@@ -159,7 +167,7 @@ class BatchReport:
         elif self.steps.peer_down:
             lag = as_cell("replicationLag", self.totals["replicationLag"])
             lines.append(f"Backlog: {self._backlog}, replicationLag {lag}.")
-        lines += [f"WARNING {warning}" for warning in self.steps.roll_warnings]
+        lines += [f"WARNING {warning}" for warning in self.warnings]
         return "\n".join([*lines, *(f"FAILED {reason}" for reason in self.failures)])
 
     @property
@@ -182,6 +190,14 @@ class BatchReport:
         if totals["cellsFiltered"]:
             lines.append(f"cellsFiltered, of edits that were shipped in part: {totals['cellsFiltered']:,}")
         return lines
+
+
+def clocks_apart(ms: int) -> str:
+    """Return the warning of clocks that are so far apart."""
+    return (
+        f"The clocks of source and peer cluster are {ms:,} ms apart: timestamps that the two clusters give cannot be compared. "
+        "Check NTP on the RegionServers"
+    )
 
 
 def noted(what: str, failures: Sequence[str]) -> str:

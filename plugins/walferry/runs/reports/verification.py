@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from walferry.base.amounts import count
 from walferry.runs.failures import ReportedFailures
-from walferry.runs.reports.batch import noted, table
+from walferry.runs.reports.batch import SKEW_WARNING_MS, clocks_apart, noted, table
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
     from walferry.verification.outcome import VerificationOutcome
@@ -20,7 +20,6 @@ FIGURES = ("GOODROWS", "BADROWS", *KINDS, "pruned", "recompared", "in_flight", "
 SHOWN = ("GOODROWS", "BADROWS", "recompared", "in_flight", "repaired")  # figures of a table, in the log
 MAX_TABLES = 100
 MAX_SAMPLES = 100
-SKEW_WARNING_MS = 1000
 Skews = Mapping[str, Sequence[Mapping[str, Any]]]  # by "source" and "peer_cluster"
 
 
@@ -122,10 +121,7 @@ class VerificationReport:
         if self.skew_ms is None:
             return [*lines, "How far the clocks of source and peer cluster are apart is not known."]
         if abs(self.skew_ms) >= SKEW_WARNING_MS:
-            lines.append(
-                f"WARNING The clocks of source and peer cluster are {abs(self.skew_ms):,} ms apart: timestamps that the two "
-                "clusters give cannot be compared. Check NTP on the RegionServers"
-            )
+            lines.append(f"WARNING {clocks_apart(abs(self.skew_ms))}")
         return lines
 
 

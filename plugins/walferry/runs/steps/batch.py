@@ -202,6 +202,18 @@ def summaries(source: SourceCluster, peer_id: str, run_id: str) -> list[GroupSum
         return read_run(session, peer_id, run_id)
 
 
+def ahead_ms(source: SourceCluster, peer_id: str) -> int:
+    """Return by how many ms, at least, the peer cluster's clocks are ahead of the source's; 0 if that is not known."""
+    from walferry.verification.clocks import surely_apart_ms
+
+    try:
+        with open_session(source, look_only=True) as session:
+            return surely_apart_ms(session, read_peer(session, peer_id))
+    except Exception as error:  # a batch that has shipped does not fail because of its peer cluster's clocks
+        log.info("how far the clocks are apart is not known: %s", error)
+        return 0
+
+
 def holders(session: Session, peer_id: str, groups: Collection[str]) -> dict[str, str]:
     """Return the WAL groups that are held now, each with its holder."""
     leases = {group: session.own.lease(peer_id, group) for group in groups}

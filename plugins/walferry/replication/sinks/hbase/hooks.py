@@ -7,19 +7,16 @@ pages, or whose pages want TLS or a login, does not tell. Nor do servers that di
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 
 from walferry.base.hosts import side_by_side
 from walferry.base.texts import one_line, visible
-from walferry.base.zk.client import connected, read_all
-from walferry.hbase.cluster import live_servers
+from walferry.base.zk.client import connected
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import ServerName
-from walferry.hbase.values import decode_info_port
-from walferry.hbase.web_pages import NO_PAGE, PAGE_SECONDS, configuration
+from walferry.hbase.web_pages import NO_PAGE, PAGE_SECONDS, configuration, sample_of_ports
 from walferry.replication.peers.reading import Peer, peer_cluster_of
 from walferry.replication.source.cluster import SourceCluster
 
@@ -64,13 +61,7 @@ def hooks_of_peer(peer: Peer, source: SourceCluster) -> Hooks:
 
 def hooks_of(zk: KazooClient, nodes: ZNodes) -> Hooks:
     """Find the hooks of the cluster in this ensemble. Raises WalferryError, and kazoo's errors."""
-    servers = sorted(live_servers(zk, nodes))
-    asked = random.sample(servers, min(ASKED, len(servers)))
-    paths = [f"{nodes.rs}/{server}" for server in asked]
-    pages: dict[ServerName, int] = {}
-    for server, path, znode in zip(asked, paths, read_all(zk, paths), strict=True):
-        if znode is not None and (port := decode_info_port(znode.value, path)) is not None:
-            pages[server] = port
+    pages = sample_of_ports(zk, nodes, ASKED)
     if not pages:
         return Hooks(unknown="its RegionServers have no web pages, or do not publish their port")
     seconds = PAGE_SECONDS + 1  # a page says itself that it is late
