@@ -178,6 +178,23 @@ def test_a_person_s_permission_gives_up_just_what_was_looked_at(
     assert (tmp_path / "put" / "aside" / wal.name).read_bytes() == broken(recording)
 
 
+def test_damage_that_only_the_filters_see_is_looked_at_and_given_up_too(sides, at, peer, queue, recording):
+    """The WALKey's scopes of put number BROKEN name families that are longer than they are, and those of a later put, too."""
+    content = bytearray(recording.content)
+    for number in (BROKEN + 5, BROKEN):
+        before = recording.entries[recording.entries.index(recording.puts[number]) - 1].end
+        content[content.index(b"\x32\x05\x0a\x01f\x10\x01", before) + 3] = 100  # of the family in WALKey.scopes
+    wal = queue.add(bytes(content))
+    assert ship_queue(at, peer, queue, BrokenWals.STOP).status is Status.FAILED
+    damage = looked_at(at, peer, wal)
+    assert "cannot be parsed" in damage.error
+    assert (damage.begins, damage.of_archive) == (begin(recording), False)
+    assert queue.positions() == {wal.name: damage.begins}
+    permit(at, peer, damage)
+    assert ship_queue(at, peer, queue, BrokenWals.STOP).status is Status.DONE
+    assert rows_at(sides.peer_cluster, recording.table) == rows_up_to(BROKEN)
+
+
 def test_a_permission_for_other_bytes_gives_up_nothing(sides, at, peer, queue, recording, tmp_path):
     wal = queue.add(broken(recording))
     damage = looked_at(at, peer, wal)
@@ -216,7 +233,7 @@ def test_a_shipped_wal_that_the_archive_cannot_get_is_looked_at_from_its_begin(s
         looked_at(at, peer, wal)
     kept = replace(at, archive=f"file://{tmp_path}/archive")
     damage = looked_at(kept, peer, wal)
-    assert (damage.begins, damage.ends) == (recording.entries[-1].end, len(recording.content))
+    assert (damage.begins, damage.ends, damage.of_archive) == (recording.entries[-1].end, len(recording.content), True)
     permit(kept, peer, damage)
     summary = ship_queue(kept, peer, queue, BrokenWals.STOP)
     assert (summary.status, summary.quarantinedLogs) == (Status.DONE, 1), summary.error

@@ -10,6 +10,7 @@ batch gives up the rest of a WAL.
 from __future__ import annotations
 
 import time
+import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,9 +19,16 @@ from walferry.base.errors import WalferryError
 from walferry.base.records import NotARecord, Record, record_of
 from walferry.base.zk.client import read
 from walferry.base.zk.records import decode_or_none, encode, update
+from walferry.hbase.cluster import cluster_id
 from walferry.hbase.files.closedness import await_closed
 from walferry.hbase.files.quarantine import BrokenWals, is_broken
 from walferry.hbase.wal.errors import WalError, WalTornError, WalTruncatedError
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.entry_filter import filter_batch
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.peers.reading import Peer
+from walferry.replication.sinks.of_peer import bulk_loads_in
+from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
 from walferry.shipping.candidates import Candidate, find_candidate
 from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, may_end_with, seconds_to_close
@@ -28,6 +36,7 @@ from walferry.shipping.closed_wal import ReadProgress, batches_of_closed, may_en
 KEPT_SECONDS = 30 * 86_400.0
 MAX_KEPT = 100  # the newest permissions of one peer
 LOOK_SECONDS = 600.0  # for a WAL to be closed
+_ANY_CLUSTER = uuid.UUID(int=0)  # which edits the peer cluster has seen does not matter
 
 
 class NotBroken(WalferryError):
@@ -40,7 +49,7 @@ class NotBroken(WalferryError):
 class Damage:
     """A broken WAL in a peer's queue: what is given up with it are the bytes from `begins` to before `ends`.
 
-    `behind` counts the WALs of its group that wait behind it.
+    `behind` counts the WALs of its group that wait behind it. If only the copy for the archive is lost, all edits are shipped.
     """
 
     wal: str
@@ -50,6 +59,7 @@ class Damage:
     error: str
     place: str  # server and queue
     behind: int
+    of_archive: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,38 +85,54 @@ def look(session: Session, peer_id: str, wal: str) -> Damage:
     StoreError, and ValueError if `wal` is not a WAL's name.
     """
     candidate, group = find_candidate(session, peer_id, wal)
-    newest = candidate is group.wals[-1]
-    position = candidate.queued.position
-    found = _damage(session, candidate, position, newest=newest)
-    if found is None and position and session.source.archive:
-        found = _damage(session, candidate, 0, newest=newest)
-    if found is None:
+    peer, newest, position = read_peer(session, peer_id), candidate is group.wals[-1], candidate.queued.position
+    begins, error = _read(session, peer, candidate, position, newest=newest)
+    of_archive = error is None and position > 0 and session.source.archive is not None
+    if of_archive:  # what is behind the position is sound, so all of it is shipped before the copy is given up
+        _, error = _read(session, peer, candidate, 0, newest=newest)
+    if error is None:
         raise NotBroken(f"WAL {wal} of peer {peer_id} can be read to its end", "Run a batch: it ships the WAL")
-    begins, error = found
     location = await_closed(session.store, candidate.queued.name, candidate.dead_servers, timeout_seconds=LOOK_SECONDS)
     return Damage(
-        wal, location.url, max(begins, position), location.size, str(error), f"{group.server}/{group.queue_id}",
-        sum(each.queued.name.timestamp > candidate.queued.name.timestamp for each in group.wals),
+        wal, location.url, begins, location.size, str(error), f"{group.server}/{group.queue_id}",
+        sum(each.queued.name.timestamp > candidate.queued.name.timestamp for each in group.wals), of_archive,
     )  # fmt: skip
 
 
-def _damage(session: Session, candidate: Candidate, position: int, *, newest: bool) -> tuple[int, WalError] | None:
-    """Return the end of the last whole entry before the damage, and the error; None if there is no damage."""
+def _read(session: Session, peer: Peer, candidate: Candidate, position: int, *, newest: bool) -> tuple[int, WalError | None]:
+    """Read a WAL as a batch does, and filter its edits. Returns the end of the last whole entry, and the error that follows."""
+    rules = FilterRules.of_peer(peer, cluster_id(session.zk, session.nodes), _ANY_CLUSTER)
     progress = ReadProgress()
     batches = batches_of_closed(
         session.store, session.source.keys(), candidate.queued.name, candidate.dead_servers, position,
         close_seconds=lambda: seconds_to_close(LOOK_SECONDS, live=candidate.live), progress=progress,
     )  # fmt: skip
     try:
-        for _ in batches:
-            pass
+        for batch, path in batches:
+            if found := _first_error(batch, rules, session, path):
+                sound, error = found
+                return (int(sound.next_positions[-1]) if len(sound.index) else progress.end or position), error
     except WalError as error:
         cut_off = isinstance(error, WalTruncatedError | WalTornError)
         if cut_off and may_end_with(error, BrokenWals.STOP, live=candidate.live, newest=newest):  # type: ignore[arg-type]
-            return None
+            return progress.end or position, None
         if not is_broken(error):
             raise
         return progress.end or position, error
+    return progress.end or position, None
+
+
+def _first_error(batch: WalBatch, rules: FilterRules, session: Session, path: str) -> tuple[WalBatch, WalError] | None:
+    """Return the entries before the first one that filters or sinks do not understand, and its error; None if there is none."""
+    if not len(batch.index):
+        return None
+    try:
+        bulk_loads_in(batch, filter_batch(batch, rules, path), rules, session.source, path)
+    except WalError as error:
+        if not is_broken(error):
+            raise
+        sound = batch.until(error.offset)
+        return _first_error(sound, rules, session, path) or (sound, error)
     return None
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import get_current_context
+from airflow.sdk import TriggerRule, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
 
 from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.run_checks import check_run, peer_of
 from walferry.airflow.literal import task
 from walferry.airflow.operators.approval import PersonDecidesOperator, request, what_was_approved
 from walferry.airflow.operators.run_batch import RunBatchOperator
-from walferry.airflow.tasks.common import identity_of, source
+from walferry.airflow.tasks.common import identity_of, source, state_of
 from walferry.base.amounts import count
 from walferry.runs.failures import Failures
 from walferry.runs.input import InputError
@@ -21,8 +23,14 @@ if TYPE_CHECKING:
     from walferry.shipping.giving_up import Damage
 
 
+CHECK_RETRIES = 120  # while other runs ship the peer
+CHECK_DELAY = timedelta(seconds=30)
+
+
 class NotGivenUp(Failures):
     """The WAL is still queued."""
+
+    retry_helps = True
 
 
 @task
@@ -37,10 +45,13 @@ def look() -> dict[str, Any]:
     check_quarantine(cluster)
     with open_session(cluster, look_only=True) as session:
         found = giving_up.look(session, peer, wal)
+    lost = f"{found.ends - found.begins:,} bytes from byte {found.begins:,} on are given up: peer {peer} does not get their edits"
+    if found.of_archive:
+        lost = f"all of its edits are shipped to peer {peer} first; only its copy in the archive is given up"
     lines = [
         f"{found.url}: {found.ends:,} bytes, queued for peer {peer} under {found.place}",
         found.error,
-        f"{found.ends - found.begins:,} bytes from byte {found.begins:,} on are given up: peer {peer} does not get their edits",
+        lost,
         f"a copy of the file, and a note of what was given up, go to {cluster.quarantine}",
         f"{count(found.behind, 'WAL')} of its group {'waits' if found.behind == 1 else 'wait'} behind it",
     ]
@@ -65,19 +76,22 @@ def permit(decision: Any) -> None:
         giving_up.permit(session, peer, found, f"{decision['by']} in run {get_current_context()['ti'].run_id}")
 
 
-@task
+# Runs also if the batch failed, perhaps for another WAL's sake; another batch may ship this one.
+@task(trigger_rule=TriggerRule.ALL_DONE, retries=CHECK_RETRIES, retry_delay=CHECK_DELAY)
 def check() -> None:
-    """Fail if the WAL is still queued for the peer."""
+    """Wait until the WAL has left the peer's queue."""
     from walferry.replication.queues.errors import WalGone
     from walferry.replication.source.session import open_session
     from walferry.shipping.candidates import find_candidate
 
+    if state_of(get_current_context()["ti"], "permit") != "success":
+        raise AirflowSkipException("nothing is given up: see the log of the task permit")
     peer, wal = _peer_and_wal()
     try:
         with open_session(source(), look_only=True) as session:
             find_candidate(session, peer, wal)
     except WalGone:
-        told = f"Peer {peer} goes on behind WAL {wal}. Compare its tables (verify_peer) to find the rows that it lacks now"
+        told = f"Peer {peer} goes on behind WAL {wal}. If edits were given up, verify_peer finds the rows that it lacks now"
         print(told)
         leave_note(get_current_context(), told)
     else:
