@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from walferry.base.errors import WalferryError
@@ -53,20 +54,13 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
 
     Raises PeerError, NothingToCompare, RepairRefused, ClusterError, ConnectError, RpcError.
     """
-    peer = read_peer(session, peer_id)
-    if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
-        raise CustomEndpointPeer(peer_id, f"it has the endpoint {peer.endpoint_impl}", "Only HBase clusters can be compared")
-    check_understood(peer)
+    peer = _comparable(session, peer_id)
     families = _families(session, peer, set(map(without_default_namespace, asked)))
     parts: list[TableRange] = []
     problems: dict[str, str] = {}
-    with (
-        peer_tables(peer, session.source.login_to(peer)) as peer_cluster,
-        Tables(session.zk, session.nodes, login=session.source.login) as source,
-    ):
+    with _both(session, peer) as (source, peer_cluster):
         if options.repair:
-            check_repairable(_schemas(source, families), families)
-            check_repairable(_schemas(peer_cluster, families), families, " at the peer cluster")
+            _check_both(source, peer_cluster, families)
         for table, names in sorted(families.items()):
             try:
                 peer_cluster.regions(table)
@@ -74,6 +68,37 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
             except MissingTable as error:
                 problems[table] = str(error)
     return VerifyPlan(peer, tuple(parts), problems)
+
+
+def check_repair(session: Session, peer_id: str, asked: Collection[str]) -> None:
+    """Raise what stands against a repair of the asked tables, or else of all, without planning ranges. Raises as above."""
+    peer = _comparable(session, peer_id)
+    families = _families(session, peer, set(map(without_default_namespace, asked)))
+    with _both(session, peer) as (source, peer_cluster):
+        _check_both(source, peer_cluster, families)
+
+
+def _comparable(session: Session, peer_id: str) -> Peer:
+    peer = read_peer(session, peer_id)
+    if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
+        raise CustomEndpointPeer(peer_id, f"it has the endpoint {peer.endpoint_impl}", "Only HBase clusters can be compared")
+    check_understood(peer)
+    return peer
+
+
+@contextmanager
+def _both(session: Session, peer: Peer) -> Iterator[tuple[Tables, Tables]]:
+    """Connect to the tables of source and peer cluster while the block runs."""
+    with (
+        peer_tables(peer, session.source.login_to(peer)) as peer_cluster,
+        Tables(session.zk, session.nodes, login=session.source.login) as source,
+    ):
+        yield source, peer_cluster
+
+
+def _check_both(source: Tables, peer_cluster: Tables, families: Mapping[str, Collection[bytes]]) -> None:
+    check_repairable(_schemas(source, families), families)
+    check_repairable(_schemas(peer_cluster, families), families, " at the peer cluster")
 
 
 def check_repairable(schemas: Mapping[str, pb.TableSchema], families: Mapping[str, Collection[bytes]], where: str = "") -> None:

@@ -20,7 +20,7 @@ from walferry.replication.source.session import open_session
 from walferry.replication.source.source_job import SourceJob
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import VerificationOutcome, total_of
-from walferry.verification.plan import VerifyPlan, plan_verification
+from walferry.verification.plan import VerifyPlan, check_repair, plan_verification
 from walferry.verification.results import read_result, write_result
 
 MAX_SAMPLES = 5000  # of each kind: the driver has to hold the samples of all ranges
@@ -67,6 +67,12 @@ class VerifyRun(SourceJob):
             if self.options.repair:
                 check_peer(session, self.peer_id)  # Walferry ships only to its own peers
             return plan_verification(session, self.peer_id, self.tables, self.options)
+
+    def check_repair(self) -> None:
+        """Raise what stands against a repair of these tables. Raises WalferryError."""
+        with open_session(self.source, look_only=True) as session:
+            check_peer(session, self.peer_id)  # Walferry ships only to its own peers
+            check_repair(session, self.peer_id, self.tables)
 
     def _check_newest(self) -> None:
         """Raise StaleComparison if another run has compared the peer since: this run would replace that one's result."""

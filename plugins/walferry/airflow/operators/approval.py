@@ -50,6 +50,11 @@ def request(subject: str, lines: Sequence[str], shown: Sequence[str]) -> dict[st
     return {"subject": _cut(subject, MAX_SUBJECT_CHARS), "lines": [*kept, *more], "shown": [*shown]}
 
 
+def digest_of(lines: Sequence[str]) -> str:
+    """Return a part of `shown` by which a yes counts for these lines only."""
+    return hashlib.sha256(json.dumps([*lines]).encode()).hexdigest()
+
+
 def what_was_approved(decision: Any) -> tuple[list[str], str]:
     """Return the `shown` of a decision, and an empty text; or nothing, and why nothing was approved.
 

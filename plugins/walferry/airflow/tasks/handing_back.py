@@ -14,6 +14,7 @@ from walferry.airflow.literal import task
 from walferry.airflow.operators.approval import PersonDecidesOperator, request, what_was_approved
 from walferry.airflow.operators.run_batch import RunBatchOperator
 from walferry.airflow.tasks.common import identity_of, source
+from walferry.base.errors import WalferryError
 from walferry.runs.input import InputError
 
 if TYPE_CHECKING:
@@ -22,23 +23,19 @@ if TYPE_CHECKING:
 CHANGED = "the peer gets other edits now, or leads to another cluster, than when that was approved. Trigger another run"
 FINISH_RETRIES = 120  # while other runs ship the peer
 FINISH_DELAY = timedelta(seconds=30)
-OTHER_TRIES = 3  # if something else is the trouble
+OTHER_TRIES = 3
 FINISH_TIMEOUT = timedelta(hours=1)  # requests of HBase or of a killed run may take long to have no effect any more
 
 
 class UntilShipped(RetryIfItHelps):
-    """Tries again for an hour while other runs ship the peer, and some times for another reason."""
+    """Tries again for an hour, as other runs ship the peer, but after an unknown error only a few times."""
 
     def evaluate(
         self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
     ) -> RetryDecision:
         """Decide about a failed try for Airflow."""
-        from walferry.admin.handing_back import NotShipped
-        from walferry.admin.rights import PeerHeld
-
         decision = super().evaluate(exception, try_number, max_tries, context)
-        error = exception.__cause__ if isinstance(exception, Ended) else exception
-        if not isinstance(error, PeerHeld | NotShipped) and try_number >= OTHER_TRIES:
+        if not isinstance(exception, (WalferryError, Ended)) and try_number >= OTHER_TRIES:
             return RetryDecision.fail()
         return decision
 

@@ -10,7 +10,7 @@ from airflow.sdk import Param, get_current_context
 
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
-from walferry.airflow.operators.approval import PersonDecidesOperator, request, what_was_approved
+from walferry.airflow.operators.approval import PersonDecidesOperator, digest_of, request, what_was_approved
 from walferry.airflow.tasks.common import identity_of, source
 from walferry.base.findings import Finding
 from walferry.base.texts import one_line
@@ -109,7 +109,7 @@ def preview() -> dict[str, Any]:
         looked = snapshot.look_and_decide(work.cluster_of(session), terms().limit_seconds)
     lines = emergency.preview(looked, context["params"]["min_servers"])
     at = f"{cluster.quorum}{cluster.znode_parent}"
-    return request(f"Start the cluster of {at} without its HMaster?", lines, [identity_of(cluster)])
+    return request(f"Start the cluster of {at} without its HMaster?", lines, [identity_of(cluster), digest_of(lines)])
 
 
 def approve_start(asks: Any) -> Any:
@@ -125,7 +125,7 @@ def start(decision: Any) -> None:
 
     cluster = source()
     shown, refusal = what_was_approved(decision)
-    if shown != [identity_of(cluster)]:
+    if shown[:1] != [identity_of(cluster)]:
         raise InputError(f"the cluster is not started: {refusal or CHANGED}. Nothing was done")
     with open_session(cluster) as session:
         start_cluster(session, terms(), get_current_context()["params"]["min_servers"], print)

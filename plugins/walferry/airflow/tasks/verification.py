@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from walferry.airflow.endings import ends_plainly, leave_note
 from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import label, task
-from walferry.airflow.operators.approval import MAX_LINES, PersonDecidesOperator, request, what_was_approved
+from walferry.airflow.operators.approval import MAX_LINES, PersonDecidesOperator, digest_of, request, what_was_approved
 from walferry.airflow.operators.spark_job import SparkJobOperator
 from walferry.airflow.tasks.common import identity_of, source, state_of, task_of_peer
 from walferry.base.amounts import count
@@ -146,7 +146,7 @@ class VerifyPeerOperator(SparkJobOperator):
         if self.repairs:
             self.run_job(context, replace(run, tables=_tables_of(approved, run.source, self.peer), after_comparison=True))
         elif options.repair:
-            run.plan()  # raises what stands against a repair
+            run.check_repair()
             try:
                 self.run_job(context, replace(run, options=replace(options, repair=False)))
             finally:
@@ -163,7 +163,7 @@ def _tables_of(approved: Sequence[str], source: SourceCluster, peer: str) -> tup
             f"peer {peer} is not repaired: it, or its source, leads to another cluster than was approved. Nothing was done. "
             "Trigger another run"
         )
-    return tuple(approved[len(what) :])
+    return tuple(approved[len(what) + 1 :])
 
 
 def _asks(source: SourceCluster, peer: str, run_id: str) -> dict[str, Any]:
@@ -178,7 +178,11 @@ def _asks(source: SourceCluster, peer: str, run_id: str) -> dict[str, Any]:
         return {}
     what = _identity(source, peer)
     lines = [f"peer cluster: {what[-1]}", *lines]
-    return request(f"Ship rows of {count(len(tables), 'table')} again to the cluster of peer {peer}?", lines, [*what, *tables])
+    return request(
+        f"Ship rows of {count(len(tables), 'table')} again to the cluster of peer {peer}?",
+        lines,
+        [*what, digest_of(lines), *tables],
+    )
 
 
 def _identity(source: SourceCluster, peer: str) -> list[str]:

@@ -53,7 +53,7 @@ class VerificationReport:
         problems = [_with_table(o) for o in self.outcomes if o.problem]
         differing = [f"table {o.table}: {o.bad_rows:,} rows differ" for o in self.outcomes if o.bad_rows]
         failed = ["repair is failed: see the log of the Spark job there"] if self.repair.state == "failed" else []
-        if self.state != "success" and not (problems or differing):  # the outcomes are those of an earlier try
+        if self.state != "success" and not problems:  # the outcomes are those of an earlier try
             failed.append(f"compare is {self.state}: see the log of the Spark job there")
         return problems + failed + differing
 
