@@ -50,7 +50,7 @@ def test_the_true_skew_lies_within_the_bounds(zk: KazooClient, hbase: HBaseZNode
     assert found.within_ms < 2000
 
 
-@pytest.mark.parametrize("text", ["", "soon", "Thu, 99 Foo 2026 00:00:00 GMT", "9" * 5000])
+@pytest.mark.parametrize("text", ["", "soon", "Thu, 99 Foo 2026 00:00:00 GMT", "Sat, 28 Nov 2026 08:00:00", "9" * 5000])
 def test_a_page_without_a_time_tells_nothing(zk: KazooClient, hbase: HBaseZNodes, text: str) -> None:
     with web_page(headed(text)) as port:
         add_server(hbase, port)

@@ -53,7 +53,10 @@ def time_of(host: str, port: int) -> float:
         with _hung_up_in_time(connection.sock):
             connection.request("HEAD", "/")
             date = connection.getresponse().headers.get("Date", "")
-    return parsedate_to_datetime(date[:MAX_DATE_CHARS]).timestamp()
+    told = parsedate_to_datetime(date[:MAX_DATE_CHARS])
+    if told.tzinfo is None:
+        raise ValueError("its Date has no zone")
+    return told.timestamp()
 
 
 def configuration(host: str, port: int, keys: Collection[str]) -> dict[str, str]:
