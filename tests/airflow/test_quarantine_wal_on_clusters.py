@@ -71,7 +71,7 @@ def test_a_person_gives_up_the_rest_of_a_broken_wal(
 ) -> None:
     with person(NO):
         rejected = run_dag(DAG, peer=site.peer, wal=site.wal.name)
-    assert (states(rejected)["permit"], states(rejected)["check"]) == ("failed", "skipped")
+    assert (rejected.state, states(rejected)["permit"], states(rejected)["check"]) == ("failed", "failed", "failed")
     assert f"nothing of WAL {site.wal.name} is given up: ola has rejected it" in logged()
     assert site.queue.positions() == {site.wal.name: 0}
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import TriggerRule, get_current_context
-from airflow.sdk.exceptions import AirflowSkipException
 
 from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.run_checks import check_run, peer_of
@@ -85,7 +84,7 @@ def check() -> None:
     from walferry.shipping.candidates import find_candidate
 
     if state_of(get_current_context()["ti"], "permit") != "success":
-        raise AirflowSkipException("nothing is given up: see the log of the task permit")
+        raise InputError("nothing is given up: see the logs of the tasks before this one")  # a skipped end would be a success
     peer, wal = _peer_and_wal()
     try:
         with open_session(source(), look_only=True) as session:
