@@ -152,6 +152,7 @@ def test_progress_is_told_while_the_job_runs(
 
     monkeypatch.setattr(progress.ProgressLog, "__init__", note)
     monkeypatch.setattr(progress, "EVERY_SECONDS", 0.2)
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.2)  # the job may take less than 3 s
     queue = DeadQueue(at, source, peer)
     for _ in range(3):
         queue.add(recording.content)

@@ -108,7 +108,7 @@ def outage(peer: str, summaries: Sequence[GroupSummary], left: str) -> str | Non
 
 
 class ProgressLog:
-    """Logs a run's progress whenever it has changed, while the block runs, and at the block's end.
+    """Logs a run's progress whenever it has changed, while the block runs, and at the end of a block that takes some seconds.
 
     It calls `warn` if the peer cluster acknowledges nothing: soon, and again after growing intervals, until the peer cluster
     acknowledges.
