@@ -72,7 +72,7 @@ def test_a_batch_warns_of_a_peer_cluster_that_is_ten_seconds_ahead(
         java_client(address).create_table(table, {"f": GLOBAL})
     java_client(source).put_many(table, 10, ["f:q"])
     ended = replicate_peer(peer=peer, deadline=120)
-    assert ended.state == "success", ended.reports
+    assert ended.state == "success", (ended.tasks, ended.reports)
     (warning,) = ended.reports[peer]["warnings"]
     assert warning.startswith("The clocks of source and peer cluster are ")
     apart = int(warning.partition("are ")[2].partition(" ms apart")[0].replace(",", ""))
