@@ -15,15 +15,15 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from walferry.airflow.source_dags import dag_of_each_source
+from walferry.airflow.tasks.common import one_peer_param
 from walferry.airflow.tasks.handing_back import hand_back_tasks
 
-PEER = r"^[^-/\s]+$"
 PARAMS = {
-    "peer": Param(None, type=["null", "string"], pattern=PEER, title="Peer", description="Id of the managed peer."),
+    "peer": one_peer_param(),
     "new_peer": Param(
         None,
         type=["null", "string"],
-        pattern=PEER,
+        pattern=r"^[^-/\s]+$",
         maxLength=200,
         title="New peer",
         description="Id of the peer by which HBase is to ship. It must not exist yet.",

@@ -15,10 +15,11 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from walferry.airflow.source_dags import dag_of_each_source
+from walferry.airflow.tasks.common import one_peer_param
 from walferry.airflow.tasks.quarantine import quarantine_tasks
 
 PARAMS = {
-    "peer": Param(None, type=["null", "string"], pattern=r"^[^-/\s]+$", title="Peer", description="Id of the managed peer."),
+    "peer": one_peer_param(),
     "wal": Param(
         None,
         type=["null", "string"],

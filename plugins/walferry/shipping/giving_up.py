@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from walferry.base.errors import WalferryError
-from walferry.base.records import NotARecord, Record, record_of
+from walferry.base.records import Record
 from walferry.base.zk.client import read
-from walferry.base.zk.records import decode_or_none, encode, update
+from walferry.base.zk.records import decode_each, encode, update
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.files.closedness import await_closed
 from walferry.hbase.files.quarantine import BrokenWals, is_broken
@@ -141,7 +139,9 @@ def permit(session: Session, peer_id: str, damage: Damage, by: str) -> None:
     now = time.time()
 
     def changed(value: bytes | None) -> bytes:
-        kept = {wal: each for wal, each in _permissions(value).items() if now - each.time < KEPT_SECONDS}
+        kept = {
+            wal: each for wal, each in (decode_each(Permission, value) if value else {}).items() if now - each.time < KEPT_SECONDS
+        }
         kept[damage.wal] = Permission(damage.begins, damage.ends, now, by)
         newest = sorted(kept.items(), key=lambda item: item[1].time)[-MAX_KEPT:]
         return encode({wal: asdict(each) for wal, each in newest})
@@ -152,13 +152,4 @@ def permit(session: Session, peer_id: str, damage: Damage, by: str) -> None:
 def permission_for(session: Session, peer_id: str, wal: str) -> Permission | None:
     """Return the permission to give up the rest of a WAL. Raises ConnectError."""
     znode = read(session.zk, session.own.given_up(peer_id))
-    return _permissions(znode.value).get(wal) if znode is not None else None
-
-
-def _permissions(value: bytes | None) -> dict[str, Permission]:
-    """Return the permissions by WAL, without invalid ones."""
-    found = {}
-    for wal, values in (decode_or_none(dict[str, Any], value) or {} if value else {}).items():
-        with suppress(NotARecord):
-            found[wal] = record_of(Permission, values)
-    return found
+    return decode_each(Permission, znode.value).get(wal) if znode is not None else None

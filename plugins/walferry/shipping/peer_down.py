@@ -14,15 +14,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from walferry.base.records import NotARecord, Record, record_of
+from walferry.base.records import Record
 from walferry.base.texts import one_line
 from walferry.base.zk.client import read
 from walferry.base.zk.errors import Contention
-from walferry.base.zk.records import decode_or_none, encode, update
+from walferry.base.zk.records import decode_each, encode, update
 from walferry.replication.peers.reading import Peer
 from walferry.replication.sinks.of_peer import why_down
 from walferry.replication.source.session import Session
@@ -72,11 +70,7 @@ def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
 
 def notes_in(value: bytes) -> Notes:
     """Return the notes by run, without invalid ones."""
-    notes = {}
-    for run_id, values in (decode_or_none(dict[str, Any], value) or {}).items():
-        with suppress(NotARecord):
-            notes[run_id] = record_of(DownNote, values)
-    return notes
+    return decode_each(DownNote, value)
 
 
 def _change(session: Session, peer_id: str, change: Callable[[Notes], Notes]) -> None:

@@ -156,16 +156,16 @@ class QueuedWals(Feed):
         job, folder, wal = self.job, self.job.source.quarantine, self.wals.wals[number]
         if folder is None or not is_broken(error):  # files of an unsupported kind, or with a wrong position, are never put aside
             return False
-        given_up = self.given_up(wal.queued.name.text)
-        if job.broken_wals is not BrokenWals.QUARANTINE and given_up is None:
+        permission = None
+        if job.broken_wals is not BrokenWals.QUARANTINE and (permission := self.given_up(wal.queued.name.text)) is None:
             return False
         location = await_closed(self.store, wal.queued.name, wal.dead_servers)
         shipped_to = max(self.wals.ends.get(number, 0), wal.queued.position)
-        if job.broken_wals is not BrokenWals.QUARANTINE:
-            if given_up is None or not given_up.covers(shipped_to, location.size):
+        if permission is not None:
+            if not permission.covers(shipped_to, location.size):
                 log.warning("%s: a person has given up other bytes of it than those from %d on", error, shipped_to)
                 return False
-            log.warning("%s: %s has given up the bytes from %d on", error, given_up.by, given_up.begins)
+            log.warning("%s: %s has given up the bytes from %d on", error, permission.by, permission.begins)
         if self.order is not None:
             self.order.given_up(number, shipped_to)
         skipped = quarantine(folder, location, wal.queued.name.text, job.peer_id, job.run_id, shipped_to, error)

@@ -47,6 +47,11 @@ def peer_param(description: str) -> Param:
     return Param(None, type=["null", "string"], pattern=r"^[^-/\s]*$", title="Peer", description=description)
 
 
+def one_peer_param() -> Param:
+    """Return the parameter of DAGs that are for one managed peer."""
+    return Param(None, type=["null", "string"], pattern=r"^[^-/\s]+$", title="Peer", description="Id of the managed peer.")
+
+
 class PeerTask(LiteralTask):
     """A task made of a function with an argument `peer`. The task's link leads to that peer on the replication page."""
 

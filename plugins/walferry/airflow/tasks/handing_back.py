@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from airflow.sdk import Context, RetryDecision, get_current_context
 from walferry.airflow.endings import Ended, RetryIfItHelps, leave_note
 from walferry.airflow.forms.run_checks import check_run, peer_of
 from walferry.airflow.literal import task
-from walferry.airflow.operators.approval import PersonDecidesOperator, request, what_was_approved
+from walferry.airflow.operators.approval import PersonDecidesOperator, digest_of, request, what_was_approved
 from walferry.airflow.operators.run_batch import RunBatchOperator
 from walferry.airflow.tasks.common import identity_of, source
 from walferry.base.errors import WalferryError
@@ -105,5 +104,4 @@ def _identity(admin: PeerAdmin, peer_id: str, new_id: str) -> list[str]:
     from walferry.admin.showing import scope
 
     peer = admin.managed(peer_id)
-    edits = hashlib.sha256(scope(peer).encode()).hexdigest()  # of any length
-    return [identity_of(admin.session.source), peer_id, new_id, peer.cluster_key, edits]
+    return [identity_of(admin.session.source), peer_id, new_id, peer.cluster_key, digest_of([scope(peer)])]

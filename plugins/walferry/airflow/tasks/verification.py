@@ -27,6 +27,7 @@ from walferry.runs.values import run_of
 
 if TYPE_CHECKING:
     from walferry.replication.source.cluster import SourceCluster
+    from walferry.replication.source.session import Session
     from walferry.verification.job import Options
 
 PEER_NAME = label("task.op_kwargs['peer']")
@@ -157,7 +158,10 @@ class VerifyPeerOperator(SparkJobOperator):
 
 def _tables_of(approved: Sequence[str], source: SourceCluster, peer: str) -> tuple[str, ...]:
     """Return the tables that a person has approved. Raises InputError if that was for another cluster."""
-    what = _identity(source, peer)
+    from walferry.replication.source.session import open_session
+
+    with open_session(source, look_only=True) as session:
+        what = _identity(session, peer)
     if [*approved[: len(what)]] != what:
         raise InputError(
             f"peer {peer} is not repaired: it, or its source, leads to another cluster than was approved. Nothing was done. "
@@ -172,11 +176,10 @@ def _asks(source: SourceCluster, peer: str, run_id: str) -> dict[str, Any]:
     from walferry.verification.results import read_result
 
     with open_session(source, look_only=True) as session:
-        outcomes = read_result(session, peer, run_id) or ()
+        outcomes, what = read_result(session, peer, run_id) or (), _identity(session, peer)
     tables, lines = rows_to_repair(outcomes, MAX_LINES)
     if not tables:
         return {}
-    what = _identity(source, peer)
     lines = [f"peer cluster: {what[-1]}", *lines]
     return request(
         f"Ship rows of {count(len(tables), 'table')} again to the cluster of peer {peer}?",
@@ -185,13 +188,11 @@ def _asks(source: SourceCluster, peer: str, run_id: str) -> dict[str, Any]:
     )
 
 
-def _identity(source: SourceCluster, peer: str) -> list[str]:
+def _identity(session: Session, peer: str) -> list[str]:
     """Return for which source, peer and peer cluster a yes counts."""
     from walferry.replication.source.peers import read_peer
-    from walferry.replication.source.session import open_session
 
-    with open_session(source, look_only=True) as session:
-        return [identity_of(source), peer, read_peer(session, peer).cluster_key]
+    return [identity_of(session.source), peer, read_peer(session, peer).cluster_key]
 
 
 def options_of(params: Mapping[str, Any]) -> Options:

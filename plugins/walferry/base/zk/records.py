@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, NodeExistsError, NoNodeError, SessionExpiredError
 
-from walferry.base.records import MAX_BYTES, NotARecord, Record, converted, parsed, text_of
+from walferry.base.records import MAX_BYTES, NotARecord, Record, converted, parsed, record_of, text_of
 from walferry.base.texts import one_line
 from walferry.base.zk.client import NOT_AS_READ, OUTCOME_UNKNOWN, Refusal, expected, read, retried, unanswered
 from walferry.base.zk.errors import MAX_ERROR_CHARS, Contention, ZNodeValueError
@@ -53,6 +54,15 @@ def decode_or_none(kind: type[T], value: bytes, most_bytes: int = MAX_BYTES) -> 
         return decode(kind, value, most_bytes)
     except NotARecord:
         return None
+
+
+def decode_each(kind: type[T], value: bytes) -> dict[str, T]:
+    """Return the records of this kind in a znode's value, which has them by names. Those that are none are left out."""
+    found = {}
+    for name, values in (decode_or_none(dict[str, Any], value) or {}).items():
+        with suppress(NotARecord):
+            found[name] = record_of(kind, values)
+    return found
 
 
 def wrong_record(path: str, what: str, error: ValueError, advice: str) -> ZNodeValueError:
