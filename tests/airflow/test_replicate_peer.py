@@ -46,6 +46,8 @@ class Cluster:
     commands: list[list[str]] = field(default_factory=list)
     timeouts: list[float] = field(default_factory=list)
     held: list[str] = field(default_factory=list)  # rights to ship, as they are taken and given up
+    leads: dict[str, str] = field(default_factory=dict)  # peers whose files are made with those of another
+    emptied: list[str] = field(default_factory=list)  # peers of which nothing is left to ship
 
     def choose(self, source: object, asked: str | None) -> ChosenPeers:
         return ChosenPeers([asked] if asked else self.managed, [], 0.0)
@@ -74,6 +76,16 @@ class Cluster:
         finally:
             self.held.append(f"{run} gives up {planned.peer}")
 
+    @contextmanager
+    def holding_with(self, source: object, peer: str, run: str) -> Iterator[list[str]]:
+        yield [other for other, lead in self.leads.items() if lead == peer]
+
+    def lead_of(self, source: object, peer: str) -> str | None:
+        return self.leads.get(peer)
+
+    def is_empty(self, source: object, peer: str) -> bool:
+        return peer in self.emptied
+
     def why_down(self, source: object, peer: str) -> str | None:
         return self.down.get(peer)
 
@@ -93,9 +105,10 @@ class Cluster:
 def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     cluster = Cluster()
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
-    for name in ("choose", "roll", "plan", "holding_peer", "why_down", "why_paused", "summaries", "not_held"):
+    stubs = ("choose", "roll", "plan", "holding_peer", "holding_with", "lead_of", "is_empty", "why_down", "why_paused")
+    for name in (*stubs, "summaries", "not_held"):
         monkeypatch.setattr(batch, name, getattr(cluster, name))
-    monkeypatch.setattr(batch, "for_job", lambda source, _: source)
+    monkeypatch.setattr(batch, "for_job", lambda source, *_: source)
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
     execute = ShipWalsOperator.execute
 

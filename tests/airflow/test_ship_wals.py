@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from walferry.engine.summary import GroupSummary, Status
+from walferry.runs.steps import batch
 
 from .submitted_jobs import job_in
 from .test_replicate_peer import DONE, cluster, run
@@ -87,3 +90,46 @@ def test_a_job_that_was_killed_is_submitted_again_although_a_queue_had_failed(ru
     cluster.job_fails = 1
     run()
     assert len(cluster.commands) == 2
+
+
+@pytest.mark.parametrize("first", ["lead", "joins"])
+def test_a_peer_waits_for_the_job_that_makes_its_files_too_and_needs_none_of_its_own(run, cluster, first):
+    """Whichever of the two comes first."""
+    cluster.managed, cluster.leads, cluster.emptied = sorted(["lead", "joins"], key=first.__ne__), {"joins": "lead"}, ["joins"]
+    ended = run()
+    assert ended.state == "success"
+    (command,) = cluster.commands
+    assert (job_in(command).peer_id, job_in(command).also) == ("lead", ("joins",))
+    assert (ended.tasks["peer.ship", "joins"], ended.reports["joins"]["totals"]["shippedOps"]) == ("success", 7)
+
+
+def test_a_peer_ships_what_the_job_that_makes_its_files_has_left(run, cluster):
+    cluster.managed, cluster.leads = ["joins", "lead"], {"joins": "lead"}
+    assert run().state == "success"
+    assert [(job_in(command).peer_id, job_in(command).also) for command in cluster.commands] == [
+        ("lead", ("joins",)),
+        ("joins", ()),
+    ]
+
+
+def test_a_peer_of_which_another_run_s_plan_has_shipped_all_says_so(run, cluster, monkeypatch):
+    cluster.managed, cluster.leads, cluster.emptied = ["joins", "lead"], {"joins": "lead"}, ["joins"]
+    monkeypatch.setattr(batch, "summaries", lambda source, peer, *_: [DONE] if peer == "lead" and cluster.commands else [])
+    ended = run()
+    assert (ended.state, ended.tasks["peer.ship", "joins"]) == ("success", "skipped")
+    assert ended.reports["joins"]["left_to"] == "peer joins: the job of peer lead has made its files, too"
+
+
+def test_a_peer_does_not_wait_for_a_peer_that_is_not_in_the_run(run, cluster):
+    cluster.managed, cluster.leads = ["joins"], {"joins": "lead"}
+    assert run().state == "success"
+    assert [job_in(command).peer_id for command in cluster.commands] == ["joins"]
+
+
+def test_a_peer_waits_no_longer_for_a_job_that_has_failed(run, cluster):
+    cluster.managed, cluster.leads, cluster.refused = ["joins", "lead"], {"joins": "lead"}, ["lead"]
+    ended = run()
+    assert (ended.tasks["peer.ship", "joins"], [job_in(command).peer_id for command in cluster.commands]) == (
+        "success",
+        ["joins"],
+    )

@@ -26,7 +26,7 @@ from walferry.hbase.rpc import bulk_load
 from walferry.load.records import LoadFolder
 from walferry.replication.peers.settings import SinkKind
 from walferry.replication.queues.lease import Lease
-from walferry.shipping.bulkload import driver, reading
+from walferry.shipping.bulkload import driver, peer_load, reading
 from walferry.shipping.bulkload.job import LoadJob
 from walferry.shipping.bulkload.loading import ShareOutcome
 from walferry.shipping.bulkload.shares import Share
@@ -34,7 +34,7 @@ from walferry.shipping.bulkload.shares import Share
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 
 STEPS = {
-    "before its record": die_before(driver, "begin_load"),
+    "before its record": die_before(peer_load, "begin_load"),
     "before a WAL is read": die_before(reading, "batches_of_closed"),
     "while WALs are read": die_before(reading, "batches_of_closed", 2),
     "before a folder is noted": die_before(LoadFolder, "note"),
@@ -42,8 +42,8 @@ STEPS = {
     "once one region is loaded": die_after(bulk_load, "load"),
     "before the last regions are loaded": die_before(bulk_load, "load", 4),
     "before a folder is deleted": die_before(bulk_load, "cleanup"),
-    "before it is noted what is loaded": die_before(driver, "note_done"),
-    "once it is noted": die_after(driver, "note_done"),
+    "before it is noted what is loaded": die_before(peer_load, "note_done"),
+    "once it is noted": die_after(peer_load, "note_done"),
     "between two WALs that leave the queue": die_after(Lease, "remove_wal"),
     "once all WALs have left it": die_before(walferry_runs, "forget_finished"),
 }

@@ -40,10 +40,11 @@ from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session
-from walferry.shipping.bulkload import driver, loading
+from walferry.shipping.bulkload import loading, peer_load
 from walferry.shipping.bulkload.driver import load_backlog
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.loading import Loaded, Runs, ShareOutcome
+from walferry.shipping.bulkload.region_files import RegionFiles
 from walferry.shipping.bulkload.targets import Targets
 from walferry.shipping.group_job import GroupJob, Left
 from walferry.shipping.plan import groups_to_ship
@@ -67,6 +68,7 @@ class World:
     deleted: list[str] = field(default_factory=list)  # folders at the peer cluster
     on_load: Callable[[LoadJob, PlannedRegion], None] = lambda job, planned: None
     said: list[str] = field(default_factory=list)
+    ids: dict[str, uuid.UUID] = field(default_factory=dict)  # of peers' clusters
     spreads: int = 0
 
     cores = most_tasks = 2
@@ -74,9 +76,12 @@ class World:
 
     def add(self, number: int, *entries: Entry, server: str = SERVER, data: bytes | None = None) -> None:
         """Queue a WAL, and write its file."""
-        name = wal(number, server)
-        self.hbase.add_wal(OTHER if server == DEAD else server, f"p-{DEAD}" if server == DEAD else "p", name)
-        (self.root / "oldWALs" / name).write_bytes(encode_wal(entries) if data is None else data)
+        self.hbase.add_wal(OTHER if server == DEAD else server, f"p-{DEAD}" if server == DEAD else "p", wal(number, server))
+        self.add_file(number, *entries, server=server, data=data)
+
+    def add_file(self, number: int, *entries: Entry, server: str = SERVER, data: bytes | None = None) -> None:
+        """Write a WAL's file."""
+        (self.root / "oldWALs" / wal(number, server)).write_bytes(encode_wal(entries) if data is None else data)
 
     @property
     def queued(self) -> list[str]:
@@ -103,7 +108,7 @@ class World:
         self.spreads += result is ShareOutcome
         return [result.from_json(function(item).to_json()) for item in items]
 
-    def load_region(self, planned: PlannedRegion, runs: Runs) -> Loaded:
+    def load_region(self, planned: PlannedRegion, runs: Runs, _: RegionFiles) -> Loaded:
         """A loader of regions."""
         self.on_load(self._job, planned)
         cells = [cell for some in runs.values() for run in some for cell, _, _ in split_run(bytes(run.read_at(0, run.size)))]
@@ -123,12 +128,14 @@ def world(
         (tmp_path / folder).mkdir()
     source = SourceCluster(quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root)
     made = World(session_of(zk, source), tmp_path, hbase)
-    peer_cluster = SimpleNamespace(
-        zk=None, nodes=None, login=UNSECURED,
-        place=lambda table: SimpleNamespace(
-            table=table, locate=lambda row: TABLES.tables[b"t"].regions[0], connection=lambda region: None
-        ),
-    )  # fmt: skip
+
+    def peer_cluster(cluster_id: uuid.UUID | None) -> SimpleNamespace:
+        return SimpleNamespace(
+            zk=None, nodes=cluster_id or uuid.UUID(int=2), login=UNSECURED,
+            place=lambda table: SimpleNamespace(
+                table=table, locate=lambda row: TABLES.tables[b"t"].regions[0], connection=lambda region: None
+            ),
+        )  # fmt: skip
 
     @contextmanager
     def loaders(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[Any]]:
@@ -136,13 +143,13 @@ def world(
         one.put(SimpleNamespace(load=made.load_region))
         yield one
 
-    monkeypatch.setattr(driver, "cluster_id", lambda client, nodes: uuid.UUID(int=1 if client else 2))
-    for module in ("walferry.shipping.bulkload.driver", "walferry.replication.peers.peer_tables"):
-        monkeypatch.setattr(f"{module}.peer_tables", lambda peer, login: nullcontext(peer_cluster))
-    monkeypatch.setattr(driver, "active_master", lambda client, nodes: None)
-    monkeypatch.setattr(driver.master, "connect", lambda at, login: nullcontext())
-    monkeypatch.setattr(driver, "read_targets", lambda *_: made.targets)
-    monkeypatch.setattr(driver, "why_not", lambda *_: None)
+    monkeypatch.setattr(peer_load, "cluster_id", lambda client, nodes: uuid.UUID(int=1) if client else nodes)
+    for module in ("walferry.shipping.bulkload.peer_load", "walferry.replication.peers.peer_tables"):
+        monkeypatch.setattr(f"{module}.peer_tables", lambda peer, login: nullcontext(peer_cluster(made.ids.get(peer.id))))
+    monkeypatch.setattr(peer_load, "active_master", lambda client, nodes: None)
+    monkeypatch.setattr(peer_load.master, "connect", lambda at, login: nullcontext())
+    monkeypatch.setattr(peer_load, "read_targets", lambda *_: made.targets)
+    monkeypatch.setattr(peer_load, "why_not", lambda *_: None)
     monkeypatch.setattr(loading, "_loaders", loaders)
     monkeypatch.setattr(bulk_load, "cleanup", lambda server, region, token: made.deleted.append(token))
     return made
@@ -265,7 +272,7 @@ def test_no_task_notes_a_folder_once_those_that_are_noted_are_deleted(world: Wor
         tried.append(record)
         file_loader.clean_folders(record, zk, *others)
 
-    monkeypatch.setattr(driver, "clean_folders", late)
+    monkeypatch.setattr(peer_load, "clean_folders", late)
     for number in (1, 2):
         world.add(number, T)
     assert world.load().jobs == []
@@ -303,7 +310,7 @@ def test_a_load_that_another_run_has_overtaken_takes_nothing_out_of_the_queues(w
 
 
 def test_a_group_that_another_run_holds_is_left_to_be_shipped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "lease_given_up", lambda deadline: 0.0)
+    monkeypatch.setattr(peer_load, "lease_given_up", lambda deadline: 0.0)
     for number in (1, 2):
         world.add(number, T)
     world.add(1, T, server=DEAD)
@@ -321,8 +328,8 @@ def test_one_wait_is_for_all_leases_and_those_that_are_given_up_meanwhile_are_ta
     world.add(1, T, server=DEAD)
     held = [acquire(world.session, "p", group, "another run") for group, _ in groups_to_ship(world.session, "p")]
     assert len(held) == 2
-    monkeypatch.setattr(driver, "HELD_SECONDS", 0.0)
-    real, tries = driver.acquire, list[str]()
+    monkeypatch.setattr(peer_load, "HELD_SECONDS", 0.0)
+    real, tries = peer_load.acquire, list[str]()
 
     def counted(session: Session, peer: str, group: str, holder: str) -> Lease:
         tries.append(group)
@@ -330,7 +337,7 @@ def test_one_wait_is_for_all_leases_and_those_that_are_given_up_meanwhile_are_ta
             held.pop().release()
         return real(session, peer, group, holder)
 
-    monkeypatch.setattr(driver, "acquire", counted)
+    monkeypatch.setattr(peer_load, "acquire", counted)
     left = world.load()
     assert left.jobs == []
     assert len(tries) <= 6

@@ -15,8 +15,18 @@ from walferry.admin.peers import PeerAdmin, Refused, put_keys
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import did_you_mean
 from walferry.replication.peers.reading import Peer, as_peer
-from walferry.replication.peers.settings import BANDWIDTH, MARKS, NAMESPACES, PAUSED, PEER_CONN_ID, PREFIX, SETTABLE, Setting
-from walferry.replication.source.peers import read_peer, successor
+from walferry.replication.peers.settings import (
+    BANDWIDTH,
+    HFILES_WITH,
+    MARKS,
+    NAMESPACES,
+    PAUSED,
+    PEER_CONN_ID,
+    PREFIX,
+    SETTABLE,
+    Setting,
+)
+from walferry.replication.source.peers import read_peer, read_peers, successor
 
 
 def set_tables(
@@ -82,8 +92,8 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
     """Set settings of the peer, each by its name with or without `walferry.`, bandwidth, peer cluster's connection or namespaces.
 
     An empty value stands for the default. `allow_missing` only warns of namespaces that source or peer cluster lacks. Raises
-    Refused for an unknown setting or a wrong value; SourceError for a connection that does not exist or is not the peer
-    cluster's.
+    Refused for an unknown setting, a wrong value, or a peer that cannot make this one's files; SourceError for a connection that
+    does not exist or is not the peer cluster's.
     """
     texts = {_settable(name): text.strip() for name, text in values.items()}
     try:
@@ -95,6 +105,8 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
         _refuse_if_handed_back(admin, before)
     if conn_id := meant.get(PEER_CONN_ID):
         admin.session.source.login_at(before.cluster_key, conn_id)
+    if lead := meant.get(HFILES_WITH):
+        _check_lead(admin, before, lead)
     if NAMESPACES in texts:
         names = [name.strip() for name in texts[NAMESPACES].split(",") if name.strip()]
         set_tables(admin, peer_id, None, names, allow_missing=allow_missing)
@@ -104,6 +116,19 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
     if NAMESPACES not in texts and edits_of(after) != edits_of(before):
         raise Refused(f"peer {peer_id}: another command has changed its tables meanwhile", "Look at the peer")
     return after
+
+
+def _check_lead(admin: PeerAdmin, peer: Peer, lead_id: str) -> None:
+    """Raise Refused unless the files of a peer can be made with those of the peer `lead_id`."""
+    others = {each.id: each for each in read_peers(admin.session).peers if each.managed and each.id != peer.id}
+    lead = others.get(lead_id)
+    if lead is None:
+        known = f"Other managed peers: {', '.join(sorted(others)) or 'none'}"
+        raise Refused(f"peer {peer.id}: there is no other managed peer {lead_id} whose batches could make its files", known)
+    if lead.hfiles_with:
+        raise Refused(f"the files of peer {lead_id} are made with those of peer {lead.hfiles_with}", "Name that peer")
+    if led := sorted(each.id for each in others.values() if each.hfiles_with == peer.id):
+        raise Refused(f"the files of peer {led[0]} are made with those of peer {peer.id}", f"Change peer {led[0]} first")
 
 
 def _refuse_if_handed_back(admin: PeerAdmin, peer: Peer) -> None:

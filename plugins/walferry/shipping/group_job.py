@@ -43,6 +43,11 @@ class GroupJob(ShippingJob):
     serial_tables: PeerTables | None = None  # what a serial peer got when the job began; None: it was not serial
 
 
+def left_to_itself(peer_id: str, why: str) -> str:
+    """Return the line that says why a peer's files are not made together with another peer's."""
+    return f"peer {peer_id} is left to its own run: {why}"
+
+
 @dataclass(frozen=True)
 class Left:
     """The summaries of the groups that were loaded as files, and the groups that are left to be shipped by requests."""

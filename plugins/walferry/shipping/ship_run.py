@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar
 
+from walferry.base.errors import WalferryError
 from walferry.base.jobs import Backend, BackendFailed, JobOutcome, Tell
 from walferry.base.texts import one_line
 from walferry.engine.summary import GroupSummary, Status
@@ -30,7 +31,7 @@ from walferry.replication.source.session import open_session
 from walferry.replication.source.source_job import SourceJob
 from walferry.shipping.bulkload.load_note import LoadNote
 from walferry.shipping.drains import KEPT_SECONDS, groups_to_drain
-from walferry.shipping.group_job import GroupJob, Left, senders_of_each
+from walferry.shipping.group_job import GroupJob, Left, left_to_itself, senders_of_each
 from walferry.shipping.peer_down import forget_down
 from walferry.shipping.plan import bytes_queued, groups_to_ship
 from walferry.shipping.runs import begin_run, read_group, write_group
@@ -51,6 +52,7 @@ class ShipRun(SourceJob):
     broken_wals: BrokenWals = BrokenWals.STOP
     sink: SinkKind | None = None  # None: as the peer or the source says
     hfiles_from: int | None = None  # bytes; None: as the peer or the source says
+    also: tuple[str, ...] = ()  # peers that get the same files if they have queued the same WALs
 
     def run(self, on: Backend, say: Tell) -> JobOutcome:
         """Ship, and report how each group ended. Raises WalferryError if the run may not begin."""
@@ -169,7 +171,21 @@ def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -
     from walferry.shipping.bulkload.driver import load_backlog
 
     with LoadNote(run.source, run.peer_id, run.run_id) as note:
-        return load_backlog(jobs, on, say=say, tell=note.tell)
+        return load_backlog(jobs, on, also=_jobs_of_others(run, say), say=say, tell=note.tell)
+
+
+def _jobs_of_others(run: ShipRun, say: Tell) -> list[list[GroupJob]]:
+    """Return the jobs of the other peers that may get the same files. A peer that may not be shipped now is left alone."""
+    found = []
+    for peer_id in run.also:
+        try:
+            jobs = begin(replace(run, peer_id=peer_id, also=()))
+        except WalferryError as error:
+            say(left_to_itself(peer_id, str(error)))
+            continue
+        if jobs and jobs[0].settings.sink.makes_files:
+            found.append(jobs)
+    return found
 
 
 def _bytes_queued(run: ShipRun, jobs: Sequence[GroupJob]) -> int:

@@ -179,3 +179,34 @@ def test_the_master_changes_no_peer_whose_peer_cluster_is_away(monkeypatch: pyte
     monkeypatch.setattr(peers.master, "update_peer_config", refuse)
     with pytest.raises(Refused, match="only while the ZooKeeper of its peer cluster answers it, and it does not"):
         admin.put_configuration("2", {"walferry.paused": "true"})
+
+
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
+    """The configurations of other peers."""
+    found: dict[str, dict[str, str]] = {"a": {"walferry.managed": "true"}, "of_hbase": {}}
+
+    def read_peers(_: object) -> SimpleNamespace:
+        return SimpleNamespace(peers=[replace(peer(name), config=config) for name, config in found.items()])
+
+    monkeypatch.setattr(changing, "read_peers", read_peers)
+    return found
+
+
+def test_a_peer_s_files_can_be_made_with_those_of_another_managed_peer(others: dict[str, dict[str, str]]) -> None:
+    master = Master()
+    assert set_values(master.admin, "p", {"hfiles.with": "a"}).hfiles_with == "a"
+    assert set_values(master.admin, "p", {"hfiles.with": ""}).hfiles_with is None
+    for name in ("p", "of_hbase", "none"):
+        with pytest.raises(Refused, match=rf"no other managed peer {name} .*Other managed peers: a"):
+            set_values(master.admin, "p", {"hfiles.with": name})
+
+
+def test_a_peer_whose_files_are_made_with_another_s_makes_none_for_others(others: dict[str, dict[str, str]]) -> None:
+    others["a"]["walferry.hfiles.with"] = "b"
+    with pytest.raises(Refused, match="the files of peer a are made with those of peer b"):
+        set_values(Master().admin, "p", {"hfiles.with": "a"})
+    others["a"]["walferry.hfiles.with"] = "p"
+    others["b"] = {"walferry.managed": "true"}
+    with pytest.raises(Refused, match="the files of peer a are made with those of peer p"):
+        set_values(Master().admin, "p", {"hfiles.with": "b"})

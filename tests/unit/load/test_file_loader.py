@@ -34,6 +34,7 @@ from walferry.load.records import Folder
 from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import PlannedRegion
 from walferry.shipping.bulkload.loading import RegionLoader, TooLate
+from walferry.shipping.bulkload.region_files import RegionFiles
 
 SERVER = ServerName("rs", 16020, 1)
 REGION = Region(b"t,,1.0123456789abcdef0123456789abcdef.", b"", b"", SERVER)
@@ -209,7 +210,7 @@ def copy_region(place: Any, note: Any, calls: list[Any], patch: pytest.MonkeyPat
 def load_region(place: Any, note: Note, calls: list[Any], patch: pytest.MonkeyPatch) -> object:
     """Load a region's edits, of a backlog."""
 
-    def written(self: RegionLoader, planned: PlannedRegion, number: int, runs: object, url: str) -> StagedFile:
+    def written(self: RegionLoader, planned: PlannedRegion, family: bytes, runs: object, made: object, url: str) -> StagedFile:
         calls.append("write")
         return StagedFile(b"f", url, FileEnd(1, 0, url.encode()), cells=1)
 
@@ -217,7 +218,8 @@ def load_region(place: Any, note: Note, calls: list[Any], patch: pytest.MonkeyPa
     patch.setattr(loading, "LoadFolder", lambda *_: note)
     run = MemoryFile(numbered(Cell(b"row", b"f", b"q", 1, PUT, b"v"), 1))
     nothing: Any = None
-    return RegionLoader(job(targets(b"t")), nothing, place)._load_part(PlannedRegion(b"t", REGION), REGION, b"", {0: [run]})
+    loader, planned = RegionLoader(job(targets(b"t")), nothing, place), PlannedRegion(b"t", REGION)
+    return loader._load_part(planned, REGION, b"", {b"f": [run]}, RegionFiles())
 
 
 both = pytest.mark.parametrize("use", [copy_region, load_region])

@@ -13,6 +13,7 @@ import pytest
 
 from walferry.base.jobs import Backend, BackendFailed
 from walferry.engine.summary import GroupSummary, Status
+from walferry.hbase.errors import PausedPeer
 from walferry.jobs.workers import LocalProcesses
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.settings import PeerSettings, SinkKind
@@ -181,3 +182,36 @@ def test_a_backlog_is_loaded_as_files_from_a_terminal_too(monkeypatch: pytest.Mo
     here = LocalProcesses(1)
     assert ship_run.load_files(run, [job], here, said.append).jobs == ()
     assert (loaded, said) == ([here], [])
+
+
+def test_the_jobs_of_other_peers_come_along_unless_these_may_not_be_shipped_or_want_no_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[list[GroupJob]] = []
+
+    def load_backlog(jobs: list[GroupJob], on: Backend, *, also: list[list[GroupJob]], **_: object) -> Left:
+        given.extend(also)
+        return Left((), jobs)
+
+    def begin(run: ShipRun) -> list[GroupJob]:
+        if run.peer_id == "paused":
+            raise PausedPeer("paused")
+        sink = SinkKind.DIRECT if run.peer_id == "direct" else SinkKind.HFILES
+        assert run.also == ()
+        return [] if run.peer_id == "idle" else [job(run.peer_id, sink)]
+
+    def job(peer_id: str, sink: SinkKind) -> GroupJob:
+        settings = PeerSettings(sink=sink)
+        return GroupJob(
+            source=SOURCE, peer_id=peer_id, group="g", run_id="r", holder="r", deadline=time.time() + 60, settings=settings
+        )
+
+    monkeypatch.setitem(
+        sys.modules, "walferry.shipping.bulkload.driver", cast(ModuleType, SimpleNamespace(load_backlog=load_backlog))
+    )
+    monkeypatch.setattr(ship_run, "begin", begin)
+    run, said = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60, also=("paused", "direct", "idle", "3")), list[str]()
+    ship_run.load_files(run, [job("2", SinkKind.HFILES)], cast(Backend, Answering([])), said.append)
+    assert [[each.peer_id for each in jobs] for jobs in given] == [["3"]]
+    (line,) = said
+    assert line.startswith("peer paused is left to its own run: peer paused: it is paused")

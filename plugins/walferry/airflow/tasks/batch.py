@@ -15,7 +15,8 @@ from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import LEFT_TO, PEER_DOWN, ShipWalsOperator
 from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
-from walferry.airflow.tasks.common import PROBLEM, events_of, source, state_of, task_of_peer, tell, telling
+from walferry.airflow.states import state_of
+from walferry.airflow.tasks.common import PROBLEM, events_of, source, task_of_peer, tell, telling
 from walferry.runs.failures import Failures
 from walferry.runs.reports.batch import BatchFailed, BatchReport, Steps
 from walferry.runs.values import ChosenPeers, Planned, RollReport, run_of

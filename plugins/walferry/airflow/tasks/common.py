@@ -99,12 +99,6 @@ def name_of(ti: Any) -> str:
     return str(ti.task_id) if ti.map_index in (None, -1) else f"{ti.task_id}_{ti.map_index}"
 
 
-def state_of(ti: Any, task_id: str, map_index: int = -1) -> str | None:
-    """Return how a task of the run has ended."""
-    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=map_index)
-    return next(iter(states[ti.run_id].values()), None)
-
-
 def tell(report: Mapping[str, Any], text: str, note: str, run_id: str | None) -> None:
     """Log a report together with the reports of earlier attempts, and leave it as XCom and as a line for the run's note.
 

@@ -12,7 +12,8 @@ from walferry.airflow.forms.run_checks import check_run, peer_of
 from walferry.airflow.literal import task
 from walferry.airflow.operators.approval import PersonDecidesOperator, request, what_was_approved
 from walferry.airflow.operators.run_batch import RunBatchOperator
-from walferry.airflow.tasks.common import identity_of, source, state_of
+from walferry.airflow.states import state_of
+from walferry.airflow.tasks.common import identity_of, source
 from walferry.base.amounts import count
 from walferry.runs.failures import Failures
 from walferry.runs.input import InputError

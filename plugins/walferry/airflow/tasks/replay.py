@@ -14,7 +14,8 @@ from walferry.airflow.endings import ends_plainly
 from walferry.airflow.forms.run_checks import check_conf, is_backfill, peer_of
 from walferry.airflow.literal import task
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
-from walferry.airflow.tasks.common import PROBLEM, source, state_of, tell, telling
+from walferry.airflow.states import state_of
+from walferry.airflow.tasks.common import PROBLEM, source, tell, telling
 from walferry.runs.input import InputError, moment, tables_of
 from walferry.runs.reports.progress import ProgressLog
 from walferry.runs.reports.replay import PlannedInterval, ReplayFailed, ReplayReport

@@ -18,7 +18,8 @@ from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.approval import MAX_LINES, PersonDecidesOperator, digest_of, request, what_was_approved
 from walferry.airflow.operators.spark_job import SparkJobOperator
-from walferry.airflow.tasks.common import identity_of, source, state_of, task_of_peer
+from walferry.airflow.states import state_of
+from walferry.airflow.tasks.common import identity_of, source, task_of_peer
 from walferry.base.amounts import count
 from walferry.runs.failures import say
 from walferry.runs.input import InputError, moment

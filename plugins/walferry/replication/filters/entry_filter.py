@@ -65,6 +65,15 @@ class KeptEdits:
     table_of: npt.NDArray[np.int32]  # numbers of the batch's tables, see `distinct_tables`
     first_of: Ints  # the first entry of each of these tables
 
+    def has_same_spans(self, other: KeptEdits) -> bool:
+        """Return whether the same cells are shipped, of a batch that was filtered by other rules."""
+        used = int(self.span_first[-1])
+        return (
+            np.array_equal(self.span_first, other.span_first)
+            and np.array_equal(self.span_start[:used], other.span_start[:used])
+            and np.array_equal(self.span_end[:used], other.span_end[:used])
+        )
+
     def spans(self, batch: WalBatch, i: int) -> Iterator[bytes]:
         """Yield the bytes of an entry's spans."""
         for j in range(int(self.span_first[i]), int(self.span_first[i + 1])):

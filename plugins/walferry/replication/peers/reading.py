@@ -87,6 +87,11 @@ class Peer:
         return settings.PEER_CONN_ID.text(self.config) or None
 
     @property
+    def hfiles_with(self) -> str | None:
+        """The peer whose batches make this peer's files, too, if its operator has named one."""
+        return settings.HFILES_WITH.text(self.config) or None
+
+    @property
     def custom_filters(self) -> list[str]:
         """The Java classes of WALEntryFilter through which its edits go, besides HBase's own."""
         return [name.strip() for name in settings.CUSTOM_FILTERS.text(self.config).split(",") if name.strip()]

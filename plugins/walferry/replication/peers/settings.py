@@ -259,11 +259,13 @@ MAX_LAG = Setting("walferry.max_lag", "", "`peers set ID max_lag=900`",
                   least=1, most=31_536_000, unit="seconds", kind=float)
 PEER_CONN_ID = Setting("walferry.peer_conn_id", "name of an Airflow connection", "`peers set ID peer_conn_id=NAME`",
                        "as whom the peer cluster is talked to: [its principal, keytab, TLS](secured-clusters.md#peer-clusters)")
+HFILES_WITH = Setting("walferry.hfiles.with", "id of a peer", "`peers set ID hfiles.with=OTHER`",
+                      "batches of that peer make the files of both, see [below](#several-peers-with-the-same-edits)")
 HANDED_BACK_TO = Setting("walferry.handed-back-to", "id of a peer", "`peers hand-back`",
                          "HBase is to ship that peer instead of this one. It says nothing if there is no such peer")
 SUCCEEDS = Setting("walferry.succeeds", "id of a peer", "`peers hand-back`",
                    "at a peer that is not managed: HBase is to ship it instead of that one, which is being handed back")
-MARKS = (MANAGED, PAUSED, MAX_LAG, PEER_CONN_ID, HANDED_BACK_TO, SUCCEEDS)
+MARKS = (MANAGED, PAUSED, MAX_LAG, PEER_CONN_ID, HFILES_WITH, HANDED_BACK_TO, SUCCEEDS)
 
 NAMESPACES = Setting("namespaces", "names, split by commas", "`peers create`, `peers set ID namespaces=a,b`",
                      "it gets edits of these, and of `table_cfs`")
@@ -293,7 +295,7 @@ FIELDS = (
     *OVER_THE_CLUSTER_KEY,
 )
 # fmt: on
-SETTABLE = {each.name: each for each in (*SHIPPING, MAX_LAG, PEER_CONN_ID, BANDWIDTH, NAMESPACES)}  # by `peers set`
+SETTABLE = {each.name: each for each in (*SHIPPING, MAX_LAG, PEER_CONN_ID, HFILES_WITH, BANDWIDTH, NAMESPACES)}  # by `peers set`
 
 
 def parsed(settings: Mapping[str, str]) -> dict[str, Any]:

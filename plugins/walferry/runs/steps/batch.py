@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Collection, Iterable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from walferry.hbase.errors import MissingPeer, PausedPeer
 from walferry.hbase.names import ServerName, parse_wal_name
 from walferry.load.copy_records import under_way
 from walferry.replication.locks import peer_lock as rights
-from walferry.replication.peers.reading import check_shippable
+from walferry.replication.peers.reading import Peer, check_shippable
 from walferry.replication.peers.settings import PeerSettings
 from walferry.replication.queues import needed_rolls, rolling
 from walferry.replication.queues.dead_servers import recovered_queues
@@ -34,7 +34,7 @@ from walferry.replication.source.session import Session, open_session
 from walferry.runs.values import MAX_PROBLEMS, ChosenPeers, Planned, PlanProblem, RollReport
 from walferry.shipping import garbage_collection
 from walferry.shipping.empty_wals import dequeue_empty
-from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
+from walferry.shipping.plan import GroupPlan, PeerPlan, groups_to_ship, plan_peer
 from walferry.shipping.runs import read_run
 
 FREE_POLL_SECONDS = 2.0
@@ -165,17 +165,62 @@ def holding_peer(source: SourceCluster, planned: Planned, run: str) -> AbstractC
     return rights.holding_peer(source, planned.peer, run, f"run {run} on {socket.gethostname()}", planned.turn)
 
 
-def for_job(source: SourceCluster, peer_id: str) -> SourceCluster:
-    """Return the source for a job of this peer. It contains the peer cluster's login, because Spark has no connection to read it
-    from.
+@contextmanager
+def holding_with(source: SourceCluster, peer_id: str, run: str) -> Iterator[list[str]]:
+    """Hold the locks of the peers whose files are made with this peer's, and yield their ids. Others than the lead raise nothing.
 
-    The login contains names of files, no secrets. Raises WalferryError.
+    A peer that another run ships, or whose cluster is down, is left out. Raises ConnectError.
     """
+    with open_session(source, look_only=True) as session, ExitStack() as held:
+        found = []
+        for each in made_with(read_peers(session).peers, peer_id):
+            turn = rights.turn_of(session, each.id, run).number
+            holder = f"run {run} on {socket.gethostname()}, with peer {peer_id}"
+            try:
+                held.enter_context(rights.holding_peer(source, each.id, run, holder, turn))
+                why = why_down(source, each.id)
+            except WalferryError as error:
+                why = str(error)
+            if why:
+                log.info("peer %s is left to its own run: %s", each.id, why)
+            else:
+                found.append(each.id)
+        yield found
+
+
+def made_with(peers: Iterable[Peer], lead: str) -> list[Peer]:
+    """Return the peers whose files are made with those of the peer `lead`: they name it, and it names no other one."""
+    managed = {peer.id: peer for peer in peers if peer.managed}
+    if lead not in managed or managed[lead].hfiles_with:
+        return []
+    return [peer for peer in managed.values() if peer.hfiles_with == lead and not peer.paused]
+
+
+def lead_of(source: SourceCluster, peer_id: str) -> str | None:
+    """Return the peer whose batches make this peer's files, too; None if there is none. Raises WalferryError."""
     with open_session(source, look_only=True) as session:
-        try:
-            peers = [read_peer(session, peer_id)]
-        except MissingPeer:  # the job reports that
-            peers = []
+        peers = read_peers(session).peers
+    lead = next((peer.hfiles_with for peer in peers if peer.id == peer_id), None)
+    return lead if lead and any(peer.id == peer_id for peer in made_with(peers, lead)) else None
+
+
+def is_empty(source: SourceCluster, peer_id: str) -> bool:
+    """Return whether nothing is left to ship of the peer. Raises WalferryError."""
+    with open_session(source, look_only=True) as session:
+        return not groups_to_ship(session, peer_id)
+
+
+def for_job(source: SourceCluster, *peer_ids: str) -> SourceCluster:
+    """Return the source for a job of these peers. It contains the peer clusters' logins, because Spark has no connections to read
+    them from.
+
+    The logins contain names of files, no secrets. Raises WalferryError.
+    """
+    peers = []
+    with open_session(source, look_only=True) as session:
+        for peer_id in peer_ids:
+            with suppress(MissingPeer):  # the job reports that
+                peers.append(read_peer(session, peer_id))
     return with_logins_of(source, peers)
 
 

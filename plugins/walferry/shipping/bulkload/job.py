@@ -43,6 +43,7 @@ class LoadJob:
     wals: Sequence[LoadWal] = field(default=(), hash=False)  # by their numbers
     broken_wals: BrokenWals = BrokenWals.STOP
     deadline: float  # seconds since the epoch; reading stops then, and no load begins
+    also: tuple[LoadJob, ...] = field(default=(), hash=False)  # of other peers that get the same edits, without WALs of their own
 
     @cached_property
     def store(self) -> WalStore:

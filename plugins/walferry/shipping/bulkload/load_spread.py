@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,13 +39,25 @@ def load_all(on: Backend, tell: Tell, job: LoadJob, shares: Sequence[Share]) -> 
 
     progress = LoadProgress(tell, "loaded {} of {} parts of the regions")
     found = on.run(partial(load_share, job), shares, ShareOutcome, progress=progress)
-    check_answers("region", (str(share.regions[0][0]) for share in shares), (str(outcome.first) for outcome in found))
+    check_answers("region", (str(share.first) for share in shares), (str(outcome.first) for outcome in found))
     if changed := next((outcome.changed for outcome in found if outcome.changed), ""):
         raise EditsDiffer(changed)
-    for share, outcome in zip(shares, found, strict=True):
-        if outcome.regions > len(share.regions) or (outcome.regions < len(share.regions) and not outcome.failed):
-            raise BackendFailed(f"the answer for {len(share.regions)} regions is one for {outcome.regions}")
-    return found
+    return [_checked(share, outcome, len(job.also)) for share, outcome in zip(shares, found, strict=True)]
+
+
+def _checked(share: Share, outcome: ShareOutcome, others: int) -> ShareOutcome:
+    """Return a share's outcome, with those of so many other peers: none for a peer if its WALs could not be read at all.
+
+    Raises BackendFailed unless each says what has become of all regions.
+    """
+    if not outcome.others and outcome.failed and not outcome.regions:
+        outcome = replace(outcome, others=(outcome,) * others)
+    if len(outcome.others) != others:
+        raise BackendFailed(f"the answer for {others} other peers is one for {len(outcome.others)}")
+    for each in (outcome, *outcome.others):
+        if each.regions > len(share.regions) or (each.regions < len(share.regions) and not each.failed):
+            raise BackendFailed(f"the answer for {len(share.regions)} regions is one for {each.regions}")
+    return outcome
 
 
 class LoadProgress:

@@ -3,6 +3,8 @@
 The task reads the share's WALs, and sorts the edits of its regions into runs. Of each region it merges the runs, writes one file
 per family, and has the peer cluster load the files in one call (walferry.load.file_loader). The peer cluster's regions that
 contain the rows are looked up each time: a region may have been split or merged since the job began.
+
+If the load is for several peers, each region's edits go to one peer after the other. What fails for one leaves the others be.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -28,7 +30,6 @@ from walferry.hbase.hfiles.cutting import RunPart, cut
 from walferry.hbase.hfiles.errors import HFileError
 from walferry.hbase.hfiles.merge import merge_runs
 from walferry.hbase.hfiles.metadata import Origin
-from walferry.hbase.hfiles.writer import write_file
 from walferry.hbase.rpc.errors import RemoteError, RpcError
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
 from walferry.hbase.tables.regions import Region
@@ -43,6 +44,7 @@ from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.reading import OutOfTime, WalReading
+from walferry.shipping.bulkload.region_files import RegionFiles
 from walferry.shipping.bulkload.runs import Edits, sorted_runs
 from walferry.shipping.bulkload.shares import Share
 from walferry.shipping.bulkload.spilled_runs import HeldRuns
@@ -56,8 +58,8 @@ MERGE_BYTES = 32 << 20
 
 log = logging.getLogger(__name__)
 
-Runs = Mapping[int, Sequence[RandomAccess]]
-"""A region's runs, by the number of the family."""
+Runs = Mapping[bytes, Sequence[RandomAccess]]
+"""A region's runs, by their families."""
 
 
 @dataclass(frozen=True)
@@ -81,19 +83,22 @@ class TooLate(WalferryError):
 
 @dataclass(frozen=True)
 class RegionLoader:
-    """Loads regions, one at a time, with connections of its own."""
+    """Loads regions for the job's peer, one at a time, with connections of its own."""
 
     job: LoadJob
     session: Session  # with the source
     peer_cluster: Tables
 
-    def load(self, planned: PlannedRegion, runs: Runs) -> Loaded:
-        """Load a region's edits. Raises WalferryError once another try would not help."""
+    def load(self, planned: PlannedRegion, runs: Runs, made: RegionFiles) -> Loaded:
+        """Load a region's edits. The region may be another peer's: what is alike of the files is `made` once.
+
+        Raises WalferryError once another try would not help.
+        """
         tries, at, done = Tries(StoreError), planned.region.start, Loaded()
         while True:
             try:
                 target = self._target(planned, at)
-                files = self._load_part(planned, target, at, runs)
+                files = self._load_part(planned, target, at, runs, made)
             except (RpcError, RegionUnavailable, NotLoaded, StoreError) as error:
                 if not tries.again(error):
                     raise
@@ -111,10 +116,14 @@ class RegionLoader:
             raise TooLate(f"the job's deadline came before region {planned.region.encoded_name} was loaded")
         return self.peer_cluster.place(planned.table.decode()).locate(at)
 
-    def _load_part(self, planned: PlannedRegion, target: Region, start: bytes, runs: Runs) -> list[StagedFile]:
+    def _load_part(self, planned: PlannedRegion, target: Region, start: bytes, runs: Runs, made: RegionFiles) -> list[StagedFile]:
         """Load the rows from `start` on that belong into `target`."""
         parts = {family: _between(some, planned.region, start, target.end) for family, some in runs.items()}
-        writers = [partial(self._write, planned, family, some) for family, some in parts.items() if any(run.size for run in some)]
+        if not _is_whole(planned.region, start, target.end):
+            made = RegionFiles()
+        writers = [
+            partial(self._write, planned, family, some, made) for family, some in parts.items() if any(run.size for run in some)
+        ]
         if not writers:
             return []
 
@@ -126,20 +135,27 @@ class RegionLoader:
         loader = FileLoader(place, self.peer_cluster.login, job.source.hbase_root, str(job.rules.source_id))
         return loader.load(target, LoadFolder(self.session, job.peer_id, job.record, job.peer_state), [writers], check_region)
 
-    def _write(self, planned: PlannedRegion, number: int, runs: Sequence[RandomAccess], url: str) -> StagedFile:
+    def _write(
+        self, planned: PlannedRegion, family: bytes, runs: Sequence[RandomAccess], made: RegionFiles, url: str
+    ) -> StagedFile:
         """Write a file of a family's cells, of which there is at least one."""
-        family, settings = list(self.job.targets.tables[planned.table].families.items())[number]
+        settings, peer_id = self.job.targets.tables[planned.table].families[family], self.job.peer_id
         # numbered.py recognizes the file by this name.
-        origin = Origin(int(time.time() * 1000), f"walferry {self.job.peer_id} {uuid.uuid4().hex}")
+        origin = Origin(int(time.time() * 1000), f"walferry {peer_id} {uuid.uuid4().hex}")
         with NewFile(url) as file:
-            done = write_file(file.write, merge_runs(runs, memory_bytes=MERGE_BYTES), settings, origin)
+            done = made.write(file.write, peer_id, family, settings, merge_runs(runs, memory_bytes=MERGE_BYTES), origin)
         assert done is not None
         return StagedFile(family, url, done.end, done.cells)
 
 
+def _is_whole(region: Region, start: bytes, end: bytes) -> bool:
+    """Return whether all rows of a region are between the row `start` and `end` (empty: no limit)."""
+    return start == region.start and (not end or bool(region.end and end >= region.end))
+
+
 def _between(runs: Sequence[RandomAccess], region: Region, start: bytes, end: bytes) -> list[RandomAccess]:
     """Return the parts of a region's runs from the row `start` to before `end` (empty: no limit)."""
-    if start == region.start and (not end or (region.end and end >= region.end)):
+    if _is_whole(region, start, end):
         return list(runs)
     found: list[RandomAccess] = []
     for run in runs:
@@ -154,7 +170,7 @@ class ShareOutcome(Record):
     """A task's message to the driver: how many of its regions it has loaded, and tables that are not loaded, by the reasons.
 
     `first` is the number of the share's first region. `changed` says which edits differ from those of the survey: then nothing of
-    the whole load counts.
+    the whole load counts. `others` has the outcomes of the job's other peers.
     """
 
     first: int
@@ -162,28 +178,56 @@ class ShareOutcome(Record):
     loaded: Loaded = field(default_factory=Loaded)
     failed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     changed: str = ""
+    others: tuple[ShareOutcome, ...] = ()
+
+    def of_peer(self, number: int) -> ShareOutcome:
+        """Return the outcome of the job's own peer, 0, or of one of its others."""
+        return self.others[number - 1] if number else self
 
 
 def load_share(job: LoadJob, share: Share) -> ShareOutcome:
-    """Read the WALs of a share, and load its regions. Raises no errors that Walferry reports."""
-    first = share.regions[0][0]
+    """Read the WALs of a share, and load its regions for each of the job's peers. Raises no errors that Walferry reports."""
     wanted = np.isin(job.region_of_store, [region for region, _ in share.regions])
-    with HeldRuns() as held:
+    with HeldRuns() as held, ExitStack() as stack:
         try:
             held.take(sorted_runs(_same_edits(job, share), job.stores, wanted))
             _check_cells(job, share, held)
-            with _loaders(job, min(LOADED_AT_ONCE, len(share.regions))) as loaders:
-                loads = _Loads(held, job, loaders)
-                with ThreadPoolExecutor(loaders.qsize(), "load") as pool:
-                    done = list(pool.map(loads.load, sorted(share.regions, key=lambda region: region[1], reverse=True)))
         except EditsDiffer as error:
-            return ShareOutcome(first, changed=one_line(str(error), MAX_ERROR_CHARS))
-        # A WAL cannot be read any more, or a cluster cannot be reached at all.
-        except (WalferryError, OSError, OutOfTime) as error:
-            names = {shown(job.regions[number].table) for number, _ in share.regions}
-            return ShareOutcome(first, failed=_bounded(dict.fromkeys(names, reason_of(error))))
-    whole = [loaded for loaded in done if loaded is not None]
-    return ShareOutcome(first, len(whole), Loaded.all_of(whole), _bounded(loads.given_up))
+            return ShareOutcome(share.first, changed=one_line(str(error), MAX_ERROR_CHARS))
+        except (WalferryError, OSError, OutOfTime) as error:  # a WAL cannot be read any more
+            return _none_loaded(job, share, error)
+        own, *others = [_loads_of(peer, job, share, held, stack) for peer in (job, *job.also)]
+        peers = [loads for loads in (own, *others) if isinstance(loads, _Loads)]
+
+        def load(region: tuple[int, int]) -> None:
+            with RegionFiles(wanted=len(peers) > 1) as made:
+                for loads in peers:
+                    loads.load(region, made)
+
+        with ThreadPoolExecutor(min(LOADED_AT_ONCE, len(share.regions)), "load") as pool:
+            list(pool.map(load, sorted(share.regions, key=lambda region: region[1], reverse=True)))
+    return replace(_outcome(share, own), others=tuple(_outcome(share, loads) for loads in others))
+
+
+def _loads_of(peer: LoadJob, job: LoadJob, share: Share, held: HeldRuns, stack: ExitStack) -> _Loads | ShareOutcome:
+    """Return the loads of a share for one of the peers, or its outcome if its cluster cannot be reached at all."""
+    try:
+        loaders = stack.enter_context(_loaders(peer, min(LOADED_AT_ONCE, len(share.regions))))
+    except (WalferryError, OSError) as error:
+        return _none_loaded(job, share, error)
+    return _Loads(held, job, loaders)
+
+
+def _outcome(share: Share, loads: _Loads | ShareOutcome) -> ShareOutcome:
+    if isinstance(loads, ShareOutcome):
+        return loads
+    return ShareOutcome(share.first, len(loads.done), Loaded.all_of(loads.done), _bounded(loads.given_up))
+
+
+def _none_loaded(job: LoadJob, share: Share, error: Exception) -> ShareOutcome:
+    """Return the outcome of a share of which nothing is loaded."""
+    reasons = dict.fromkeys({shown(job.regions[number].table) for number, _ in share.regions}, reason_of(error))
+    return ShareOutcome(share.first, failed=_bounded(reasons))
 
 
 def _same_edits(job: LoadJob, share: Share) -> Iterator[Edits]:
@@ -210,32 +254,34 @@ def _stores(job: LoadJob, region: int) -> range:
 
 
 class _Loads:
-    """Loads regions side by side. Once a region of a table fails, no more regions of the table are loaded."""
+    """Loads regions of the `job` for one peer, side by side. Once a region of a table fails, no more of the table are loaded."""
 
     def __init__(self, held: HeldRuns, job: LoadJob, loaders: queue.SimpleQueue[RegionLoader]) -> None:
         self._held = held
         self._job = job
         self._loaders = loaders
+        self.done: list[Loaded] = []
         self.given_up: dict[str, str] = {}  # tables, and why
         self._lost = ""  # why the peer cluster is given up
 
-    def load(self, region: tuple[int, int]) -> Loaded | None:
-        """Load a region with so many cells; None if it is not loaded."""
+    def load(self, region: tuple[int, int], made: RegionFiles) -> None:
+        """Load a region with so many cells. Raises no error of the load."""
         number, _ = region
         planned = self._job.regions[number]
         table = shown(planned.table)
         if self._lost or table in self.given_up:
             self.given_up.setdefault(table, self._lost)
-            return None
+            return
         loader = self._loaders.get()
         try:
-            stores = enumerate(_stores(self._job, number))
-            return loader.load(planned, {family: runs for family, store in stores if (runs := self._held.of(store))})
+            stores = zip(self._job.targets.tables[planned.table].families, _stores(self._job, number), strict=True)
+            self.done.append(
+                loader.load(planned, {family: runs for family, store in stores if (runs := self._held.of(store))}, made)
+            )
         except (WalferryError, OSError) as error:
             self.given_up.setdefault(table, reason_of(error))
             if not isinstance(error, _OF_ONE_TABLE):
                 self._lost = reason_of(error)  # the peer cluster does not answer, or this job must load nothing more
-            return None
         finally:
             self._loaders.put(loader)
 

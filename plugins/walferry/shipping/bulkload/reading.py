@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -57,19 +57,25 @@ class WalReport(Record):
 
 @dataclass
 class WalReading:
-    """The reading of one WAL. `report` and `unfit`, the tables whose edits do not belong into files, are complete after it."""
+    """The reading of one WAL. `report` and `unfit`, the tables whose edits do not belong into files, are complete after it.
+
+    So are `differs`, the numbers of those of the `others`, the job's other peers, that get other edits.
+    """
 
     job: LoadJob
     wal: LoadWal
+    others: Sequence[LoadJob] = ()
     unfit: dict[str, str] = field(default_factory=dict)
+    differs: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.report = WalReport(self.wal.number)
+        self._rules_of_others = {number: _rules(other, self.wal) for number, other in enumerate(self.others)}
 
     @cached_property
     def rules(self) -> FilterRules:
         """The peer's rules, without the edits of this WAL that are loaded already."""
-        return self.job.before.rest(self.wal.name, self.job.rules)
+        return _rules(self.job, self.wal)
 
     def edits(self) -> Iterator[Edits]:
         """Yield the edits that go into files. Raises OutOfTime, WalMissing, WalError, StoreError, OSError."""
@@ -93,9 +99,16 @@ class WalReading:
             progress.clean, self.report.ignored = False, error.have
         self.report.end, self.report.clean = progress.end, progress.clean
 
+    def _compare(self, batch: WalBatch, kept: KeptEdits, has_bulk_loads: bool, path: str) -> None:
+        """Note which of the other peers get other edits of a batch, or may get other bulk loads."""
+        for number, rules in self._rules_of_others.items():
+            if number not in self.differs and (has_bulk_loads or not kept.has_same_spans(filter_batch(batch, rules, path))):
+                self.differs.add(number)
+
     def _chosen(self, batch: WalBatch, kept: KeptEdits, path: str) -> Ints:
         """Return the entries that go into files."""
         bulk_loads, let_go = bulk_loads_in(batch, kept, self.rules, self.job.source, path)
+        self._compare(batch, kept, bool(bulk_loads or let_go), path)
         report = self.report
         report.let_go += let_go
         if sum(len(ascii(name)) + QUOTES_CHARS for name in report.let_go) > MAX_LET_GO_CHARS:  # then requests remove them
@@ -135,6 +148,10 @@ class WalReading:
         report.crc = zlib_ng.crc32(batch.buf[batch.index.entry_start[0] : batch.index.cells_end[-1]], report.crc)
         report.last_written = shown_ms(int(batch.index.write_time[-1]))
         report.filtered = dict(Counter(report.filtered) + Counter(filtered_by_reason(kept)))
+
+
+def _rules(job: LoadJob, wal: LoadWal) -> FilterRules:
+    return job.before.rest(wal.name, job.rules)
 
 
 def with_expressions(batch: WalBatch, kept: KeptEdits) -> npt.NDArray[np.bool_]:

@@ -30,6 +30,11 @@ class Share:
     regions: tuple[tuple[int, int], ...]
     wals: tuple[tuple[int, int], ...]
 
+    @property
+    def first(self) -> int:
+        """The number of the first region, which names the share."""
+        return self.regions[0][0]
+
 
 def shares_of(found: Sequence[tuple[LoadWal, WalSurvey]], wanted: Iterable[int], on: Backend) -> list[Share]:
     """Return shares of about the same size that have all `wanted` regions with edits in these WALs."""

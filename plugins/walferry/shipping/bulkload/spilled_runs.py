@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import IO
 
 from walferry.base.closing import Closing
 from walferry.hbase.files.systems import read_fd
@@ -32,12 +33,17 @@ class FileRun:
         return read_fd(self.fd, self.start + offset, max(0, min(length, self.size - offset)))
 
 
+def nameless_file(environment: Mapping[str, str] = os.environ) -> IO[bytes]:
+    """Return a new file on the task's local disk."""
+    folder = environment.get(LOCAL_DIRS, "").partition(",")[0]
+    return tempfile.TemporaryFile(dir=folder if os.path.isdir(folder) else None)  # closed by the caller
+
+
 class HeldRuns(Closing):
     """A task's runs. `cells` counts the cells of each store."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        folder = environment.get(LOCAL_DIRS, "").partition(",")[0]
-        self._file = tempfile.TemporaryFile(dir=folder if os.path.isdir(folder) else None)  # noqa: SIM115  # closed in `close`
+        self._file = nameless_file(environment)
         self._runs: dict[int, list[FileRun]] = defaultdict(list)
         self._size = 0
         self.cells: Counter[int] = Counter()

@@ -37,7 +37,7 @@ class WalSurvey(Record):
 
     With an `error`, neither the WAL nor those after it in its group are loaded. `regions` are the numbers of regions that get
     edits for files, each with the number of cells and their bytes. `host` is where the WAL was read, with so many processors that
-    the task may use.
+    the task may use. `differs` has the numbers of the job's other peers that may get other edits of the WAL.
     """
 
     report: WalReport
@@ -46,12 +46,13 @@ class WalSurvey(Record):
     regions: tuple[tuple[int, int, int], ...] = ()
     host: str = ""
     processors: int = 0
+    differs: tuple[int, ...] = ()
 
 
 def survey_wal(job: LoadJob, number: int) -> WalSurvey:
     """Read the WAL of a load with this number. Raises no error of the WAL."""
     wal = job.wals[number]
-    reading, counts = WalReading(job, wal), np.zeros((len(job.stores.list), 2), np.int64)
+    reading, counts = WalReading(job, wal, job.also), np.zeros((len(job.stores.list), 2), np.int64)
     failed = _failed(job.record)
     if wal.number > failed.get(wal.end_of_group, wal.number):
         return WalSurvey(reading.report, "an earlier WAL of its group is not loaded")
@@ -66,7 +67,8 @@ def survey_wal(job: LoadJob, number: int) -> WalSurvey:
     if len(regions) > MAX_REGIONS:
         why = f"{wal.name} has edits of {len(regions):,} regions, more than {MAX_REGIONS:,}"
         return WalSurvey(reading.report, why, reading.unfit)
-    return WalSurvey(reading.report, "", reading.unfit, regions, socket.gethostname(), len(os.sched_getaffinity(0)))
+    processors, differs = len(os.sched_getaffinity(0)), tuple(sorted(reading.differs))
+    return WalSurvey(reading.report, "", reading.unfit, regions, socket.gethostname(), processors, differs)
 
 
 @lru_cache(maxsize=8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -64,6 +65,20 @@ def test_an_outcome_that_leaves_regions_out_without_a_reason_is_told(wrong: Shar
     """These regions would count as loaded."""
     with pytest.raises(BackendFailed, match="the answer for 2 regions is one for"):
         load_all(answering(wrong, ShareOutcome(2, 1)), print, job(wals=WALS), SHARES)
+
+
+def test_the_outcomes_of_other_peers_come_too() -> None:
+    """None has got anything of a share whose WALs could not be read again."""
+    whole, none = ShareOutcome(0, 2, Loaded(1, 2, 3)), ShareOutcome(2, failed={"gone": ("t",)})
+    found = load_all(answering(replace(whole, others=(whole,)), none), print, job(wals=WALS, also=(job(),)), SHARES)
+    assert [[outcome.of_peer(number).regions for number in range(2)] for outcome in found] == [[2, 2], [0, 0]]
+    assert found[1].of_peer(1).failed == {"gone": ("t",)}
+
+
+@pytest.mark.parametrize("others", [(), (ShareOutcome(0, 1),), (ShareOutcome(0, 2), ShareOutcome(0, 2))])
+def test_outcomes_that_do_not_say_what_each_peer_has_got_are_told(others: tuple[ShareOutcome, ...]) -> None:
+    with pytest.raises(BackendFailed, match=r"the answer for . (other peers|regions) is one for"):
+        load_all(answering(ShareOutcome(0, 2, others=others), ShareOutcome(2, 1)), print, job(wals=WALS, also=(job(),)), SHARES)
 
 
 def test_an_outcome_of_another_share_is_told() -> None:

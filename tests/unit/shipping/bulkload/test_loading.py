@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from walferry.load.errors import LoadOvertaken, NotLoaded, reason_of
 from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.loading import Loaded, Runs, ShareOutcome, load_share
+from walferry.shipping.bulkload.region_files import RegionFiles
 from walferry.shipping.bulkload.runs import SortedRun
 from walferry.shipping.bulkload.shares import Share, shares_of
 from walferry.shipping.bulkload.survey import survey_wal
@@ -41,7 +43,7 @@ class Loader:
         self.errors = errors
         self.loaded: dict[int, list[bytes]] = {}
 
-    def load(self, planned: PlannedRegion, runs: Runs) -> Loaded:
+    def load(self, planned: PlannedRegion, runs: Runs, _: RegionFiles) -> Loaded:
         number = job().regions.index(planned)
         if error := self.errors.get(number):
             raise error
@@ -154,6 +156,33 @@ def test_of_wals_that_cannot_be_read_again_nothing_is_loaded(load: Load) -> None
 def test_of_a_cluster_that_cannot_be_reached_no_region_is_loaded(load: Load) -> None:
     outcome, _ = load({0: 1, 3: 1}, away=ConnectError("away"))
     assert (outcome.regions, {why: set(tables) for why, tables in outcome.failed.items()}) == (0, {"away": {"t", "u"}})
+
+
+@pytest.mark.parametrize("lead_is_away", [False, True])
+def test_what_befalls_one_of_several_peers_leaves_the_others_be(monkeypatch: pytest.MonkeyPatch, lead_is_away: bool) -> None:
+    """Each peer's regions are loaded, but for those of a peer whose cluster is away or refuses a table."""
+    loaders = {"p": Loader({}), "q": Loader({0: RemoteError("rs", "x.Y", "no")}), "r": Loader({})}
+    away = "p" if lead_is_away else "r"
+
+    @contextmanager
+    def opened(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[Loader]]:
+        if job.peer_id == away:
+            raise ConnectError("away")
+        one: queue.SimpleQueue[Loader] = queue.SimpleQueue()
+        one.put(loaders[job.peer_id])
+        yield one
+
+    monkeypatch.setattr(loading, "_loaders", opened)
+    monkeypatch.setattr(loading, "sorted_runs", lambda *_: [[SortedRun(number, 1, np.zeros(1, np.uint8)) for number in (0, 2)]])
+    (wals,) = groups_of(1)
+    made = job(wals=wals, also=(job(peer_id="q"), job(peer_id="r")))
+    monkeypatch.setattr(loading, "_same_edits", lambda *_: ())
+    outcome = load_share(made, Share(((0, 1), (2, 1)), ((0, 0),)))
+    found = [ShareOutcome.from_json(outcome.to_json()).of_peer(number) for number in range(3)]
+    assert found[1] == ShareOutcome(0, 1, Loaded(1, 10, 1), {"rs: Y: no": ("t",)})
+    none, both = ShareOutcome(0, failed={"away": ("t", "u")}), ShareOutcome(0, 2, Loaded(2, 20, 2))
+    assert [replace(found[0], others=()), found[2]] == ([none, both] if lead_is_away else [both, none])
+    assert {name: set(loader.loaded) for name, loader in loaders.items()} == {"p": {0, 2}, "q": {2}, "r": {0, 2}} | {away: set()}
 
 
 def test_what_goes_wrong_otherwise_fails_the_task(load: Load) -> None:

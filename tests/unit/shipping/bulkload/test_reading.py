@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.hbase.wal.compressing import Encoder, compress
 from tests.unit.hbase.wal.encoder import Cell, encode_entry, encode_header, encode_wal
 from tests.unit.hbase.wal.sealed import WAL_KEY, encode_sealed
-from tests.unit.replication.filters.test_entry_filter import GLOBAL, PEER_CLUSTER, entry, put
+from tests.unit.replication.filters.test_entry_filter import GLOBAL, OTHER, PEER_CLUSTER, RULES, entry, put
 from tests.unit.replication.filters.test_visibility import SECRET
 from tests.unit.replication.sinks.hbase.test_bulk_loads import descriptor, load
 from tests.unit.shipping.bulkload.jobs import targets
@@ -23,6 +24,7 @@ from walferry.hbase.wal.cells import TagType, encode_tag
 from walferry.jobs.connect.connect_job import MAX_TEXT_CHARS
 from walferry.load.earlier_loads import LoadedBefore
 from walferry.load.records import Load
+from walferry.replication.filters.rules import PeerTables
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
 from walferry.shipping import closed_wal
 from walferry.shipping.bulkload import reading, survey
@@ -50,6 +52,17 @@ def test_cells_come_as_runs_of_the_regions_that_have_their_rows(files: Files) ->
     assert report.tables.keys() == {"t"}
     assert report.tables["t"][:2] == [2, 3]
     assert found.reports[1].tables.keys() == {"u"}
+
+
+def test_a_survey_says_which_other_peers_get_other_edits(files: Files) -> None:
+    """An edit that came from a peer's cluster does not go back there, and a bulk load may be of files that one of them has."""
+    files.put(0, GOOD)
+    files.put(1, [*GOOD, entry(put(), ids=(OTHER,))])
+    files.put(2, [*GOOD, load(scopes={})])
+    same, elsewhere = files.job(), files.job(rules=replace(RULES, peer_cluster_id=OTHER))
+    less = files.job(rules=replace(RULES, tables=PeerTables(exclude_namespaces=frozenset([b"default"]))))
+    made = files.job(wals=files.wals(3), also=(same, elsewhere, less))
+    assert [survey.survey_wal(made, number).differs for number in range(3)] == [(2,), (1, 2), (0, 1, 2)]
 
 
 def test_reading_begins_at_the_position(files: Files) -> None:

@@ -23,6 +23,7 @@ from walferry.load.file_loader import TRIES
 from walferry.shipping.bulkload import loading
 from walferry.shipping.bulkload.job import PlannedRegion
 from walferry.shipping.bulkload.loading import Loaded, RegionLoader, TooLate
+from walferry.shipping.bulkload.region_files import RegionFiles
 
 PLANNED = PlannedRegion(b"t", targets(b"t").tables[b"t"].regions[1])  # from m on
 ROWS = [b"m", b"n", b"p", b"q", b"s", b"z"]
@@ -65,7 +66,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
         parts: list[tuple[bytes, list[bytes]]] = []
         left = list(errors)
 
-        def load_part(self: RegionLoader, planned: PlannedRegion, target: Region, at: bytes, runs: Any) -> list[Any]:
+        def load_part(self: RegionLoader, planned: PlannedRegion, target: Region, at: bytes, runs: Any, _: object) -> list[Any]:
             if left and (error := left.pop(0)) is not None:
                 raise error
             between = [run for some in runs.values() for run in loading._between(some, planned.region, at, target.end)]
@@ -75,7 +76,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
 
         monkeypatch.setattr(RegionLoader, "_load_part", load_part)
         loader = RegionLoader(job(targets(b"t"), **fields), None, peer_cluster)  # type: ignore[arg-type]
-        return loader.load(PLANNED, {0: [run_of(rows[::2]), run_of(rows[1::2])]}), parts
+        return loader.load(PLANNED, {b"f": [run_of(rows[::2]), run_of(rows[1::2])]}, RegionFiles()), parts
 
     return load
 
