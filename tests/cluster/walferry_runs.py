@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -80,27 +80,33 @@ def roll(source: SourceCluster, peer_id: str) -> None:
 def ship(
     source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", settings: PeerSettings | None = None,
     senders: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
-    refused: bool = False, spread: Callable[[], Backend] = LocalSpread,
+    refused: bool = False, spread: Callable[[], Backend] = LocalSpread, also: Sequence[str] = (),
 ) -> list[GroupSummary]:  # fmt: skip
     """Run one batch of a peer. Returns the summaries of its groups, or of the groups in `groups`.
 
-    Edits are sent in the way that the source says, unless the peer cluster is expected to have `refused` that.
+    The files of the peers in `also` are made together with this one's, as far as that is possible. Edits are sent in the way
+    that the source says, unless the peer cluster is expected to have `refused` that.
     """
     if roll_first:
         roll(source, peer_id)
     names = [g.group for g in plan(source, peer_id).groups] if groups is None else groups
     settings = replace(settings or PeerSettings(), hfiles_from=0)
     settings = replace(settings, sink=sink_of(source), call_timeout_seconds=min(CALL_SECONDS, settings.call_timeout_seconds))
-    jobs = [
-        GroupJob(
-            source=source, peer_id=peer_id, group=name, run_id=run_id, holder=f"run {run_id}", deadline=time.time() + deadline,
-            senders=senders, settings=settings, broken_wals=broken_wals,
-        )
-        for name in names
-    ]  # fmt: skip
+
+    def jobs_of(peer: str, groups: Sequence[str]) -> list[GroupJob]:
+        return [
+            GroupJob(
+                source=source, peer_id=peer, group=name, run_id=run_id, holder=f"run {run_id}",
+                deadline=time.time() + deadline, senders=senders, settings=settings, broken_wals=broken_wals,
+            )
+            for name in groups
+        ]  # fmt: skip
+
+    jobs = jobs_of(peer_id, names)
     left = Left((), jobs)
     if jobs and sink_of(source).makes_files:
-        left = load_backlog(jobs, spread())
+        others = [jobs_of(peer, [group.group for group in plan(source, peer).groups]) for peer in also]
+        left = load_backlog(jobs, spread(), also=[each for each in others if each])
     with ThreadPoolExecutor(max(1, len(left.jobs))) as pool:
         summaries = [*left.done, *pool.map(ship_group, left.jobs)]
     with open_session(source) as session:
