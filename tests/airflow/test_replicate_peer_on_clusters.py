@@ -12,8 +12,13 @@ import pytest
 from embedded.client import GLOBAL, LOCAL, JavaClient
 from embedded.spark_cluster import SparkCluster
 from tests.cluster.proxy import proxied_peer_cluster
+from walferry.admin.changing import set_values
+from walferry.admin.peers import PeerAdmin
+from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.base.zk.client import connected, read
 from walferry.hbase.layout import ZNodes
+from walferry.replication.source.connection import from_env
+from walferry.replication.source.session import open_session
 
 from .conftest import Run
 
@@ -136,6 +141,28 @@ def test_a_batch_is_loaded_as_files_and_the_report_says_so_and_what_was_not(
     )  # in addition to other tests' tables
     assert mixed.reports[peer]["totals"]["shippedOps"] == 400
     assert f"Not all was loaded as files: {why}" in logged()
+
+
+def test_the_files_of_a_second_peer_are_made_by_the_first_one_s_job(
+    replicate_peer, source, peer_cluster, peer, managed_peer, standalone_pair, table, monkeypatch
+):
+    """Both lead to one cluster here, which therefore gets each file twice."""
+    second = managed_peer(standalone_pair.source.address, standalone_pair.peer_cluster.address)
+    with open_session(from_env()) as session:
+        set_values(PeerAdmin(session), second, {"hfiles.with": peer})
+    assert replicate_peer(deadline=120).state == "success"  # the first one's queue began earlier
+    source.put_many(table, 1000, ["f:a", "l:b"], batch=10)
+    jobs, submit = [], WalferrySubmitHook.submit
+    monkeypatch.setattr(
+        WalferrySubmitHook, "submit", lambda hook, *args, **kwargs: jobs.append(hook) or submit(hook, *args, **kwargs)
+    )
+    ended = replicate_peer(deadline=120, sink="hfiles")
+    assert ended.state == "success", ended.reports
+    for each in (peer, second):
+        assert (ended.tasks["peer.ship", each], sinks_of(ended, each)) == ("success", {"hfiles"})
+        assert ended.reports[each]["totals"]["shippedCells"] == 1000
+    assert len(jobs) == 1
+    assert source.compare(table, peer_cluster, families=["f"]).same
 
 
 def test_a_serial_peer_gets_the_edits_of_a_region_before_those_of_the_regions_that_it_was_split_into(
