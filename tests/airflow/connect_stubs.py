@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -66,7 +66,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     monkeypatch.setattr(batch, "why_down", lambda *_: None)
     monkeypatch.setattr(batch, "why_paused", lambda *_: None)
     monkeypatch.setattr(batch, "summaries", cluster.summaries)
-    monkeypatch.setattr(batch, "holding_with", lambda *_: nullcontext([]))
+    monkeypatch.setattr(batch, "joining", lambda *_: [])
     monkeypatch.setattr(batch, "lead_of", lambda *_: None)
     monkeypatch.setattr(batch, "for_job", lambda source, *_: source)
     monkeypatch.setattr(ConnectJob, "run_job", lambda job, say: cluster.ship(job))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -47,7 +47,7 @@ class Cluster:
     timeouts: list[float] = field(default_factory=list)
     held: list[str] = field(default_factory=list)  # rights to ship, as they are taken and given up
     leads: dict[str, str] = field(default_factory=dict)  # peers whose files are made with those of another
-    emptied: list[str] = field(default_factory=list)  # peers of which nothing is left to ship
+    emptied: list[str] = field(default_factory=list)  # peers whose files are all made by another peer's job
 
     def choose(self, source: object, asked: str | None) -> ChosenPeers:
         return ChosenPeers([asked] if asked else self.managed, [], 0.0)
@@ -63,7 +63,7 @@ class Cluster:
         groups = 0 if peer in self.idle else 1
         return Planned(attempt, peer, groups=groups, wals=groups, bytes=100 * groups, oldest=1, held=int(peer in self.recovering))
 
-    def not_held(self, source: object, peer: str) -> list[str]:
+    def not_held(self, source: object, peer: str, shipped: Collection[str]) -> list[str]:
         return self.recovering[peer]
 
     @contextmanager
@@ -76,15 +76,18 @@ class Cluster:
         finally:
             self.held.append(f"{run} gives up {planned.peer}")
 
-    @contextmanager
-    def holding_with(self, source: object, peer: str, run: str) -> Iterator[list[str]]:
-        yield [other for other, lead in self.leads.items() if lead == peer]
+    def joining(self, source: object, peer: str, sink: object) -> list[str]:
+        return [other for other, lead in self.leads.items() if lead == peer]
 
-    def lead_of(self, source: object, peer: str) -> str | None:
+    @contextmanager
+    def holding_with(self, source: object, peer: str, run: str, others: Iterable[str]) -> Iterator[list[str]]:
+        yield [other for other in others if other not in self.elsewhere]
+
+    def lead_of(self, source: object, peer: str, sink: object) -> str | None:
         return self.leads.get(peer)
 
-    def is_empty(self, source: object, peer: str) -> bool:
-        return peer in self.emptied
+    def shipped_whole(self, source: object, planned: Planned) -> set[str]:
+        return {"g1"} if planned.peer in self.emptied and self.commands else set()
 
     def why_down(self, source: object, peer: str) -> str | None:
         return self.down.get(peer)
@@ -105,10 +108,22 @@ class Cluster:
 def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     cluster = Cluster()
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
-    stubs = ("choose", "roll", "plan", "holding_peer", "holding_with", "lead_of", "is_empty", "why_down", "why_paused")
+    stubs = (
+        "choose",
+        "roll",
+        "plan",
+        "holding_peer",
+        "holding_with",
+        "joining",
+        "lead_of",
+        "shipped_whole",
+        "why_down",
+        "why_paused",
+    )
     for name in (*stubs, "summaries", "not_held"):
         monkeypatch.setattr(batch, name, getattr(cluster, name))
     monkeypatch.setattr(batch, "for_job", lambda source, *_: source)
+    monkeypatch.setattr(batch, "after_lead", lambda source, planned, *_: planned)
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
     execute = ShipWalsOperator.execute
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
+from walferry.airflow.operators import made_together
 from walferry.engine.summary import GroupSummary, Status
 from walferry.runs.steps import batch
+from walferry.runs.values import Planned
 
 from .submitted_jobs import job_in
 from .test_replicate_peer import DONE, cluster, run
@@ -99,31 +103,55 @@ def test_a_peer_waits_for_the_job_that_makes_its_files_too_and_needs_none_of_its
     ended = run()
     assert ended.state == "success"
     (command,) = cluster.commands
-    assert (job_in(command).peer_id, job_in(command).also) == ("lead", ("joins",))
+    run_id = f"replicate_peer/{ended.run_id}.1"
+    assert (job_in(command).peer_id, job_in(command).run_id, job_in(command).also) == ("lead", run_id, {"joins": run_id})
     assert (ended.tasks["peer.ship", "joins"], ended.reports["joins"]["totals"]["shippedOps"]) == ("success", 7)
 
 
 def test_a_peer_ships_what_the_job_that_makes_its_files_has_left(run, cluster):
     cluster.managed, cluster.leads = ["joins", "lead"], {"joins": "lead"}
     assert run().state == "success"
-    assert [(job_in(command).peer_id, job_in(command).also) for command in cluster.commands] == [
-        ("lead", ("joins",)),
-        ("joins", ()),
+    assert [(job_in(each).peer_id, bool(job_in(each).also)) for each in cluster.commands] == [("lead", True), ("joins", False)]
+
+
+def test_of_a_peer_some_of_whose_groups_are_shipped_only_the_others_are(run, cluster, monkeypatch):
+    cluster.managed, cluster.leads = ["joins", "lead"], {"joins": "lead"}
+    monkeypatch.setattr(batch, "plan", lambda source, peer, attempt, *_: Planned(attempt, peer, groups=2, wals=2, bytes=200))
+    monkeypatch.setattr(batch, "shipped_whole", lambda source, planned: {"g1"} if cluster.commands else set())
+    monkeypatch.setattr(batch, "not_held", lambda source, peer, shipped: sorted({"g1", "g2"} - set(shipped)))
+    assert run().state == "success"
+    assert [(job_in(command).peer_id, job_in(command).groups) for command in cluster.commands] == [
+        ("lead", None),
+        ("joins", ("g2",)),
     ]
 
 
-def test_a_peer_of_which_another_run_s_plan_has_shipped_all_says_so(run, cluster, monkeypatch):
-    cluster.managed, cluster.leads, cluster.emptied = ["joins", "lead"], {"joins": "lead"}, ["joins"]
-    monkeypatch.setattr(batch, "summaries", lambda source, peer, *_: [DONE] if peer == "lead" and cluster.commands else [])
-    ended = run()
-    assert (ended.state, ended.tasks["peer.ship", "joins"]) == ("success", "skipped")
-    assert ended.reports["joins"]["left_to"] == "peer joins: the job of peer lead has made its files, too"
+@pytest.mark.parametrize(
+    "without", [{"elsewhere": ["joins"]}, {"idle": ["joins"]}, {"refused": ["joins"]}, {"recovering": {"joins": ["g"]}}]
+)
+def test_a_peer_with_a_plan_of_its_own_or_that_another_run_holds_is_not_taken_along(run, cluster, without):
+    cluster.managed, cluster.leads = ["lead", "joins"], {"joins": "lead"}
+    for name, value in without.items():
+        setattr(cluster, name, value)
+    run()
+    assert next(job_in(each).also for each in cluster.commands if job_in(each).peer_id == "lead") == {}
+
+
+def test_a_peer_that_the_job_does_not_take_along_does_not_wait_for_its_end(run, cluster, monkeypatch):
+    cluster.managed, cluster.leads = ["lead", "joins"], {"joins": "lead"}
+    monkeypatch.setattr(made_together, "state_of", lambda ti, task, index: "running" if task.endswith("ship") else "success")
+    monkeypatch.setattr(cluster, "holding_with", lambda *_: nullcontext([]))
+    monkeypatch.setattr(batch, "holding_with", lambda *_: nullcontext([]))
+    assert run().state == "success"
+    assert [job_in(command).peer_id for command in cluster.commands] == ["lead", "joins"]
 
 
 def test_a_peer_does_not_wait_for_a_peer_that_is_not_in_the_run(run, cluster):
     cluster.managed, cluster.leads = ["joins"], {"joins": "lead"}
     assert run().state == "success"
-    assert [job_in(command).peer_id for command in cluster.commands] == ["joins"]
+    cluster.managed = ["lead"]
+    assert run().state == "success"
+    assert [(job_in(command).peer_id, job_in(command).also) for command in cluster.commands] == [("joins", {}), ("lead", {})]
 
 
 def test_a_peer_waits_no_longer_for_a_job_that_has_failed(run, cluster):

@@ -138,7 +138,7 @@ def world(
         )  # fmt: skip
 
     @contextmanager
-    def loaders(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[Any]]:
+    def loaders(job: LoadJob, session: Session, count: int) -> Iterator[queue.SimpleQueue[Any]]:
         one: queue.SimpleQueue[Any] = queue.SimpleQueue()
         one.put(SimpleNamespace(load=made.load_region))
         yield one
@@ -331,11 +331,11 @@ def test_one_wait_is_for_all_leases_and_those_that_are_given_up_meanwhile_are_ta
     monkeypatch.setattr(peer_load, "HELD_SECONDS", 0.0)
     real, tries = peer_load.acquire, list[str]()
 
-    def counted(session: Session, peer: str, group: str, holder: str) -> Lease:
+    def counted(session: Session, peer: str, group: str, holder: str, **options: Any) -> Lease:
         tries.append(group)
         if len(tries) in (3, 5):  # in the second round and in the third
             held.pop().release()
-        return real(session, peer, group, holder)
+        return real(session, peer, group, holder, **options)
 
     monkeypatch.setattr(peer_load, "acquire", counted)
     left = world.load()

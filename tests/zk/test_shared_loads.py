@@ -5,7 +5,9 @@ The peer `p` leads, and `q` joins it.
 
 from __future__ import annotations
 
+import math
 import queue
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from tests.zk.load_notes import note_folder
 from tests.zk.test_driver import FOLDER, MINE, TABLES, T, U, World, world
 from walferry.base.jobs import Backend
+from walferry.base.zk.records import encode
 from walferry.engine.summary import Status
 from walferry.hbase.rpc.errors import ConnectionFailed
 from walferry.load.records import Load, loads_of
@@ -30,6 +33,7 @@ from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.lease import acquire
 from walferry.replication.queues.reading import queued_groups
+from walferry.replication.source.session import Session
 from walferry.shipping.bulkload import loading, peer_load
 from walferry.shipping.bulkload.driver import load_backlog
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
@@ -99,7 +103,7 @@ def two(world: World, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch) -> Tw
     made = Two(world)
 
     @contextmanager
-    def loaders(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[Any]]:
+    def loaders(job: LoadJob, session: Session, count: int) -> Iterator[queue.SimpleQueue[Any]]:
         one: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
         def load(planned: PlannedRegion, runs: Runs, _: RegionFiles) -> Loaded:
@@ -151,12 +155,6 @@ def _another_wal(two: Two) -> None:
     two.add(2, T)
 
 
-def _less(two: Two) -> None:
-    two.add(1, T)
-    two.add(2, T)
-    two.add(1, T, server=DEAD, peers="p")
-
-
 def _came_from_there(two: Two) -> None:
     two.add(1, T, entry(put(row=b"b"), ids=(ELSEWHERE,)))
     two.add(2, T)
@@ -173,6 +171,20 @@ def _no_family(two: Two) -> None:
     two.targets["q"] = replace(TABLES, tables={b"t": target(b"t", families=(b"g",))})
 
 
+def _other_unfit_tables(two: Two) -> None:
+    two.add(1, T, U)
+    two.add(2, T)
+    two.targets["q"] = targets(b"t", b"u")
+
+
+def _large_regions(two: Two) -> None:
+    rows = [bytes([letter]) for letter in b"abcde"]
+    two.add(1, T, *(entry(put(row=row), table=b"u") for row in rows))
+    two.add(2, T)
+    tables = {b"t": target(b"t"), b"u": target(b"u", starts=[b"", *rows[1:]])}
+    two.targets |= {"p": Targets(tables, {}, ()), "q": Targets(tables | {b"u": target(b"u", starts=[b""])}, {}, ())}
+
+
 def _paused(two: Two) -> None:
     _same(two)
     two.world.hbase.set_config("q", {"walferry.managed": "true", "walferry.paused": "true"})
@@ -186,9 +198,10 @@ def _same(two: Two) -> None:
 @pytest.mark.parametrize(
     ("differ", "why"),
     [
-        (_behind, "it has other WALs queued, or has read them up to other positions"),
-        (_another_wal, "it has other WALs queued, or has read them up to other positions"),
-        (_less, f"nothing of WAL group {wal(0, DEAD)[:-2]} is queued for it"),
+        (_behind, "only 0 of 211 bytes are in WALs that it has queued, too, read up to the same positions"),
+        (_another_wal, "only 0 of 211 bytes are in WALs that it has queued, too, read up to the same positions"),
+        (_other_unfit_tables, f"{wal(1)} has edits that go by requests here, and its cluster could load table u"),
+        (_large_regions, "region u-0 of table u of its cluster would get the files of 5 regions"),
         (_came_from_there, f"of {wal(1)} it gets other edits, or the WAL has bulk loads"),
         (_no_table, "its cluster has no table t into which files may be loaded"),
         (_no_family, "table t of its cluster has no family f"),
@@ -202,7 +215,6 @@ def test_a_peer_with_other_edits_is_left_to_its_own_run(two: Two, differ: Any, w
     assert two.reason.endswith(f": {why}")
     assert (two.loaded["q"], two.queued("q"), two.records["q"]) == ({}, before, [])
     assert two.loaded["p"]
-    assert two.queued("p") == ["2"]
     with acquire(two.session, "q", MINE, "its own run"):  # the lease is free
         pass
 
@@ -211,8 +223,63 @@ def test_a_peer_that_another_run_ships_is_left_to_that(two: Two) -> None:
     _same(two)
     with acquire(two.session, "q", MINE, "another run"):
         two.load()
-    assert two.reason.endswith("another run ships some of its WAL groups")
+    assert two.reason.endswith("none of these WAL groups is queued for it, or another run ships them")
     assert (two.queued("p"), two.queued("q")) == (["2"], ["1", "2"])
+
+
+def test_a_wal_that_was_closed_meanwhile_is_left_to_the_partner_s_own_run(two: Two) -> None:
+    """Its queues are listed after the lead's. Its summary says that all is shipped that there was for the lead."""
+    _same(two)
+    jobs = two.jobs("q")
+    two.add(3, T, peers="q")
+    load_backlog(two.jobs("p"), cast(Backend, two.world), also=[jobs], say=two.world.said.append)
+    assert (two.reason, two.queued("p"), two.queued("q")) == ("", ["2"], ["2", "3"])
+    assert two.loaded["p"] == two.loaded["q"] == {"t-0": [b"a"], "t-1": [b"z"]}
+    assert [s.status for s in read_run(two.session, "q", "r")] == [Status.DONE]
+    two.load(lead="q", also="")
+    assert two.loaded["q"]["t-0"] == [b"a", b"a"]
+    assert two.queued("q") == ["3"]
+
+
+def test_only_groups_that_differ_are_loaded_for_the_lead_alone(two: Two) -> None:
+    for number in (1, 2, 3):
+        two.add(number, T)
+    two.add(1, entry(put(row=b"b")), server=DEAD, peers="p")
+    assert len(two.load().done) == 2
+    assert two.reason == ""
+    assert {name: sorted(rows) for name, rows in two.loaded["p"].items()} == {"t-0": [b"a", b"a", b"b"], "t-1": [b"z", b"z"]}
+    assert {name: sorted(rows) for name, rows in two.loaded["q"].items()} == {"t-0": [b"a", b"a"], "t-1": [b"z", b"z"]}
+    assert (two.queued("p"), two.queued("q"), two.records) == (["3"], ["3"], {"p": [], "q": []})
+    assert "1 WAL groups are loaded with peer q, 1 without" in two.world.said
+
+
+def test_a_peer_that_shares_little_is_left_to_its_own_run(two: Two) -> None:
+    two.add(1, T, position=100)
+    two.add(2, T)
+    two.add(1, entry(put(row=b"b")), server=DEAD)
+    two.load()
+    assert re.search(r"only \d+ of \d+ bytes are in WALs", two.reason)
+    assert (two.loaded["q"], two.queued("p")) == ({}, ["2"])
+
+
+@pytest.mark.parametrize("waits", ["settling", "killed"])
+def test_the_lead_waits_for_nothing_that_only_the_partner_needs(two: Two, monkeypatch: pytest.MonkeyPatch, waits: str) -> None:
+    _same(two)
+    if waits == "killed":
+        record = f"{two.session.own.loads('q')}/killed"
+        two.session.zk.ensure_path(two.session.own.loads("q"))
+        two.session.zk.create(record, encode(Load("killed", {MINE: ""})))
+        note_folder(two.session.zk, record, FOLDER)
+    else:
+        monkeypatch.setattr("walferry.replication.queues.lease.settling_seconds", lambda *_: 3600.0)
+        monkeypatch.setattr(
+            "walferry.replication.queues.lease.seconds_disabled", lambda session, peer, clock: 1.0 if peer == "q" else math.inf
+        )
+        two.world.hbase.zk.set(two.session.nodes.peer_state("q"), two.world.hbase.zk.get(two.session.nodes.peer_state("q"))[0])
+    two.load()
+    words = "calls of its RegionServers" if waits == "settling" else "a load that was killed has left files at its cluster"
+    assert words in two.reason
+    assert (two.queued("p"), two.queued("q"), two.world.deleted) == (["2"], ["1", "2"], [])
 
 
 @pytest.mark.parametrize("failing", ["p", "q"])
@@ -229,16 +296,16 @@ def test_what_fails_for_one_is_done_for_the_other(two: Two, failing: str) -> Non
     assert two.queued(failing) == ["2"]
 
 
-def test_a_run_that_is_killed_between_the_two_notes_has_neither_loaded_twice(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lead_that_cannot_be_noted_does_not_take_its_partner_with_it(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     _same(two)
     real = peer_load.note_done
 
-    def killed(zk: Any, record: str, load: Load, lease: Any) -> None:
+    def lost(zk: Any, record: str, load: Load, lease: Any) -> None:
         if lease.peer_id == "p":
-            raise LeaseLost("p", MINE, "killed")
+            raise LeaseLost("p", MINE, "another run has it")
         real(zk, record, load, lease)
 
-    monkeypatch.setattr(peer_load, "note_done", killed)
+    monkeypatch.setattr(peer_load, "note_done", lost)
     with pytest.raises(LeaseLost):
         two.load()
     assert (two.queued("p"), two.queued("q"), two.records["q"]) == (["1", "2"], ["2"], [])

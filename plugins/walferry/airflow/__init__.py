@@ -8,6 +8,7 @@ sources, source_dags                   the sources of Airflow's configuration, a
 options                                what Walferry reads from Airflow's configuration
 provider                               the description of Walferry that Airflow reads when pip has installed it
 endings                                the last log line of a failed task, and which failures are tried again
+states                                 how other tasks of a run stand
 run_notes, stats                       a run's note; metrics
 timetables                             intervals for backfills, registered by plugins/walferry_plugin.py
 literal                                tasks whose arguments are never templates

@@ -9,9 +9,9 @@ import json
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import ClassVar
 
 from walferry.base.errors import WalferryError
@@ -41,7 +41,10 @@ MAX_SHOWN_CHARS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class ShipRun(SourceJob):
-    """A request to ship a peer: for how long, which groups, and under which run id the summaries are kept."""
+    """A request to ship a peer: for how long, which groups, and under which run id the summaries are kept.
+
+    `also` names other peers, with the run ids of their summaries: they get the same files if they have queued the same WALs.
+    """
 
     kind: ClassVar[str] = "ship"
     nothing_done: ClassVar[str] = "nothing is shipped"
@@ -52,7 +55,7 @@ class ShipRun(SourceJob):
     broken_wals: BrokenWals = BrokenWals.STOP
     sink: SinkKind | None = None  # None: as the peer or the source says
     hfiles_from: int | None = None  # bytes; None: as the peer or the source says
-    also: tuple[str, ...] = ()  # peers that get the same files if they have queued the same WALs
+    also: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, on: Backend, say: Tell) -> JobOutcome:
         """Ship, and report how each group ended. Raises WalferryError if the run may not begin."""
@@ -177,9 +180,9 @@ def load_files(run: ShipRun, jobs: Sequence[GroupJob], on: Backend, say: Tell) -
 def _jobs_of_others(run: ShipRun, say: Tell) -> list[list[GroupJob]]:
     """Return the jobs of the other peers that may get the same files. A peer that may not be shipped now is left alone."""
     found = []
-    for peer_id in run.also:
+    for peer_id, run_id in run.also.items():
         try:
-            jobs = begin(replace(run, peer_id=peer_id, also=()))
+            jobs = begin(replace(run, peer_id=peer_id, run_id=run_id, groups=None, also={}))
         except WalferryError as error:
             say(left_to_itself(peer_id, str(error)))
             continue

@@ -197,7 +197,7 @@ def test_the_jobs_of_other_peers_come_along_unless_these_may_not_be_shipped_or_w
         if run.peer_id == "paused":
             raise PausedPeer("paused")
         sink = SinkKind.DIRECT if run.peer_id == "direct" else SinkKind.HFILES
-        assert run.also == ()
+        assert (run.also, run.run_id) == ({}, "r2")
         return [] if run.peer_id == "idle" else [job(run.peer_id, sink)]
 
     def job(peer_id: str, sink: SinkKind) -> GroupJob:
@@ -210,7 +210,10 @@ def test_the_jobs_of_other_peers_come_along_unless_these_may_not_be_shipped_or_w
         sys.modules, "walferry.shipping.bulkload.driver", cast(ModuleType, SimpleNamespace(load_backlog=load_backlog))
     )
     monkeypatch.setattr(ship_run, "begin", begin)
-    run, said = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60, also=("paused", "direct", "idle", "3")), list[str]()
+    run, said = (
+        ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60, also=dict.fromkeys(("paused", "direct", "idle", "3"), "r2")),
+        list[str](),
+    )
     ship_run.load_files(run, [job("2", SinkKind.HFILES)], cast(Backend, Answering([])), said.append)
     assert [[each.peer_id for each in jobs] for jobs in given] == [["3"]]
     (line,) = said

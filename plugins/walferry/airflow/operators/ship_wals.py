@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import Context, Param
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowRescheduleException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from walferry.airflow.endings import ends_plainly
 from walferry.airflow.hooks.hbase import MASTER_ABSENT, source_of_run
+from walferry.airflow.operators.made_together import CONFIGURED, Together, sink_of
 from walferry.airflow.operators.spark_job import MAX_ERROR_CHARS, STARTUP_SECONDS, SparkJobOperator
-from walferry.airflow.states import ENDED, state_of
 from walferry.base.amounts import count
 from walferry.hbase.errors import PausedPeer
 from walferry.replication.peers.settings import SETTABLE, SinkKind
@@ -34,7 +34,6 @@ BROKEN_WALS = Param(
     description="stop: the WAL group stops at the damage, and the report names the offset. whole-entries: a file whose end is "
     "missing ends with its last whole entry. The DAG quarantine_wal gives up what follows the damage in a file.",
 )
-CONFIGURED = "configured"
 SINK = Param(
     CONFIGURED,
     type="string",
@@ -67,7 +66,6 @@ SHIP_PARAMS = {"broken_wals": BROKEN_WALS, "sink": SINK, "hfiles_from": HFILES_F
 NOT_KEPT = "what the run was to drain is not kept any more, or cannot be read: clear its task plan"
 # XComs that say in the report why a batch's job was not started.
 LEFT_TO, PEER_DOWN = "left_to", "peer_down"
-LEAD_POLL_SECONDS = 5
 
 
 class ShipWalsOperator(SparkJobOperator):
@@ -125,39 +123,23 @@ class ShipWalsOperator(SparkJobOperator):
         if self.recovery:
             self._drain(context, source, planned)
             return
-        if self._is_done_by_lead(context, source, planned):
+        together = Together(context, source, planned)
+        planned, shipped = together.after_lead()
+        if len(shipped) >= planned.groups:
+            self.log.info("The job of the peer with which this one's files are made has shipped everything that was planned.")
             return
-        run = run_of(context["ti"])
         try:
-            with batch.holding_peer(source, planned, run), batch.holding_with(source, self.peer, run) as also:
+            with batch.holding_peer(source, planned, run_of(context["ti"])):
                 self._check_peer_cluster(context, source)
-                only = batch.not_held(source, self.peer) if planned.held else ()
+                only = batch.not_held(source, self.peer, shipped) if planned.held or shipped else ()
                 if planned.held and not only:  # a job without named groups would ship all groups
                     self._leave(context, f"peer {self.peer}: all that is left to ship is in the hands of recoveries")
-                self._judge(context, self._ship(context, source, planned, only, also))
+                if shipped and not only:
+                    return
+                with together.holding_others() as also:
+                    self._judge(context, self._ship(context, source, planned, only, also))
         except PeerLocked as error:
             self._leave(context, str(error))
-
-    def _is_done_by_lead(self, context: Context, source: SourceCluster, planned: Planned) -> bool:
-        """Return whether the same run's job of the peer that makes this peer's files, too, has left nothing to ship.
-
-        As long as that job goes on, this raises AirflowRescheduleException: waiting holds no worker.
-        """
-        from walferry.runs.steps import batch
-
-        lead, ti = batch.lead_of(source, self.peer), context["ti"]
-        branches = list(ti.xcom_pull(task_ids="peers") or ()) if lead else []
-        if lead not in branches:
-            return False
-        if state_of(ti, ti.task_id, branches.index(lead)) not in ENDED:
-            self.log.info("Waiting for peer %s, whose job makes the files of peer %s, too.", lead, self.peer)
-            again = datetime.now(UTC) + timedelta(seconds=LEAD_POLL_SECONDS)
-            raise AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
-        if not batch.is_empty(source, self.peer):
-            return False
-        if not batch.summaries(source, self.peer, planned.run_id):  # these come in the report
-            self._leave(context, f"peer {self.peer}: the job of peer {lead} has made its files, too")
-        return True
 
     def _drain(self, context: Context, source: SourceCluster, planned: Planned) -> None:
         """Run the job. Run it again for queues that other runs held, once these are free or the deadline is over."""
@@ -190,11 +172,16 @@ class ShipWalsOperator(SparkJobOperator):
             raise AirflowFailException(f"{reason}. The backlog is kept, and the next batch tries again")
 
     def _ship(
-        self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str] = (), also: Sequence[str] = ()
+        self,
+        context: Context,
+        source: SourceCluster,
+        planned: Planned,
+        only: Sequence[str] = (),
+        also: Mapping[str, str] | None = None,
     ) -> _EndedJob:
         """Run the job to its end. It ships the WAL groups `only`, or all groups if none are named.
 
-        It makes the files of the peers in `also`, too.
+        It makes the files of the peers in `also`, too, which maps their ids to their runs' ids.
         """
         from walferry.hbase.files.quarantine import BrokenWals
         from walferry.runs.steps import batch
@@ -203,10 +190,10 @@ class ShipWalsOperator(SparkJobOperator):
         params = context["params"]
         before = batch.summaries(source, self.peer, planned.run_id)
         run = ShipRun(
-            source=batch.for_job(source, self.peer, *also), peer_id=self.peer, run_id=planned.run_id, also=tuple(also),
+            source=batch.for_job(source, self.peer, *(also or {})), peer_id=self.peer, run_id=planned.run_id, also=also or {},
             deadline=int(params["deadline"]),
             groups=tuple(only) or None, recovery=self.recovery, broken_wals=BrokenWals(params["broken_wals"]),
-            sink=None if params["sink"] == CONFIGURED else SinkKind(params["sink"]),
+            sink=sink_of(params),
             hfiles_from=None if params["hfiles_from"] is None else int(params["hfiles_from"]) << 20,
         )  # fmt: skip
         try:

@@ -147,6 +147,11 @@ def lock_of(session: Session, peer_id: str) -> FencedLock:
     )
 
 
+def has_rows(session: Session, peer_id: str) -> bool:
+    """Return whether the next holder may have to wait for requests of an earlier holder's row tasks."""
+    return bool(children(session.zk, session.own.row_shipments(peer_id)))
+
+
 def await_rows(session: Session, peer_id: str) -> None:
     """Wait until no request of an earlier holder's row tasks can take effect any more, and forget these tasks.
 

@@ -37,6 +37,10 @@ class LeaseHeld(WalferryError):
         self.holder = holder
 
 
+class PeerSettling(WalferryError):
+    """A peer was disabled a moment ago, and calls of its RegionServers may still take effect."""
+
+
 class LeaseLost(WalferryError):
     """This holder's session or lease is gone: it may not change anything any more."""
 

@@ -28,7 +28,7 @@ from walferry.base.zk.fenced_lock import CALLS, TOKEN, FencedLock, Guard, WriteO
 from walferry.base.zk.right import Right, spare_seconds
 from walferry.hbase.names import ServerName, is_file_name, parse_queue_id, parse_wal_name
 from walferry.replication.peers.settings import CALL_TIMEOUT
-from walferry.replication.queues.errors import LeaseHeld, LeaseLost
+from walferry.replication.queues.errors import LeaseHeld, LeaseLost, PeerSettling
 from walferry.replication.queues.finding import read_group
 from walferry.replication.queues.last_pushed import NO_IDS
 from walferry.replication.queues.queue import Queue, QueuedWal, QueuePlace
@@ -53,14 +53,15 @@ log = logging.getLogger(__name__)
 
 def acquire(
     session: Session, peer_id: str, group: str, holder: str, *, calls_seconds: float = 0.0,
-    known: Mapping[str, float] | None = None,
+    known: Mapping[str, float] | None = None, wait: bool = True,
 ) -> Lease:  # fmt: skip
     """Become the holder of a WAL group of a disabled peer. `holder` is the name that people see.
 
     A server may carry out a request of this holder for `calls_seconds`. `known` lists this process's earlier leases, by `token`,
     with the time at which their requests had ended.
 
-    If the peer was disabled a moment ago, this waits until no call of its RegionServers can take effect any more.
+    If the peer was disabled a moment ago, this waits until no call of its RegionServers can take effect any more. Without `wait`
+    it raises PeerSettling instead.
 
     Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
     """
@@ -69,7 +70,7 @@ def acquire(
     before = lock.acquire(holder, **{CALLS: f"{calls_seconds:.1f}"})
     lock.quiet_at = (known or {}).get(before.get(TOKEN, ""), lock.quiet_at)
     try:
-        await_settled(session, peer_id, guard, lock.path)
+        await_settled(session, peer_id, guard, lock.path, wait=wait)
     except BaseException:
         lock.release()
         raise
@@ -86,8 +87,11 @@ def lock_of(session: Session, peer_id: str, group: str) -> FencedLock:
     )
 
 
-def await_settled(session: Session, peer_id: str, guard: Guard, lock: str) -> None:
-    """Wait if the peer was disabled a moment ago. `lock` is the path of a lock just written: it shows ZooKeeper's clock."""
+def await_settled(session: Session, peer_id: str, guard: Guard, lock: str, *, wait: bool = True) -> None:
+    """Wait if the peer was disabled a moment ago. `lock` is the path of a lock just written: it shows ZooKeeper's clock.
+
+    Without `wait`, raise PeerSettling.
+    """
     if guard.version == 0 and session.source.peers_root is None:
         return
     clock = read(session.zk, lock)
@@ -95,6 +99,8 @@ def await_settled(session: Session, peer_id: str, guard: Guard, lock: str) -> No
     if disabled == math.inf:
         return  # the peer was removed, or the lock is lost: each write reports it
     pause = settling_seconds(disabled, read_peer(session, peer_id).config)
+    if pause > 0 and not wait:
+        raise PeerSettling(f"peer {peer_id}: {WHY_SETTLING}", f"Wait for {pause:.0f} s")
     if pause > 0:
         log.info("peer %s: waiting %.0f s: %s", peer_id, pause, WHY_SETTLING)
         time.sleep(pause)

@@ -34,7 +34,8 @@ class SourceJob:
     @property
     def identity(self) -> tuple[str, ...]:
         """The values that all tries of the job share, and no other job does."""
-        return (self.kind, self.source.to_json(), self.peer_id, self.run_id)
+        source = replace(self.source, peer_clusters={}, peer_cluster_problems={})  # a retry may go to other peer clusters, too
+        return (self.kind, source.to_json(), self.peer_id, self.run_id)
 
     def begun_later(self, seconds: float) -> Self:
         """Return the job for a start `seconds` later: its deadline, if any, is nearer, but at least a second away."""

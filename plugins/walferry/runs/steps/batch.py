@@ -9,19 +9,21 @@ import logging
 import socket
 import time
 from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from walferry.base.errors import WalferryError
+from walferry.base.zk.errors import Contention
 from walferry.base.zk.fenced_lock import is_held, read_record
-from walferry.engine.summary import GroupSummary
-from walferry.hbase.errors import MissingPeer, PausedPeer
+from walferry.engine.summary import GroupSummary, Status
+from walferry.hbase.errors import MissingPeer, PausedPeer, PeerError
 from walferry.hbase.names import ServerName, parse_wal_name
 from walferry.load.copy_records import under_way
 from walferry.replication.locks import peer_lock as rights
 from walferry.replication.peers.reading import Peer, check_shippable
-from walferry.replication.peers.settings import PeerSettings
+from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues import needed_rolls, rolling
 from walferry.replication.queues.dead_servers import recovered_queues
 from walferry.replication.queues.reading import queued_groups
@@ -34,10 +36,11 @@ from walferry.replication.source.session import Session, open_session
 from walferry.runs.values import MAX_PROBLEMS, ChosenPeers, Planned, PlanProblem, RollReport
 from walferry.shipping import garbage_collection
 from walferry.shipping.empty_wals import dequeue_empty
-from walferry.shipping.plan import GroupPlan, PeerPlan, groups_to_ship, plan_peer
+from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
 from walferry.shipping.runs import read_run
 
 FREE_POLL_SECONDS = 2.0
+ASKED_AT_ONCE = 16  # peer clusters
 MASTER_WORD_SECONDS = 600.0  # for how long a plan trusts the Master's answer about the peers
 
 log = logging.getLogger(__name__)
@@ -165,49 +168,94 @@ def holding_peer(source: SourceCluster, planned: Planned, run: str) -> AbstractC
     return rights.holding_peer(source, planned.peer, run, f"run {run} on {socket.gethostname()}", planned.turn)
 
 
-@contextmanager
-def holding_with(source: SourceCluster, peer_id: str, run: str) -> Iterator[list[str]]:
-    """Hold the locks of the peers whose files are made with this peer's, and yield their ids. Others than the lead raise nothing.
-
-    A peer that another run ships, or whose cluster is down, is left out. Raises ConnectError.
-    """
-    with open_session(source, look_only=True) as session, ExitStack() as held:
-        found = []
-        for each in made_with(read_peers(session).peers, peer_id):
-            turn = rights.turn_of(session, each.id, run).number
-            holder = f"run {run} on {socket.gethostname()}, with peer {peer_id}"
-            try:
-                held.enter_context(rights.holding_peer(source, each.id, run, holder, turn))
-                why = why_down(source, each.id)
-            except WalferryError as error:
-                why = str(error)
-            if why:
-                log.info("peer %s is left to its own run: %s", each.id, why)
-            else:
-                found.append(each.id)
-        yield found
+def joining(source: SourceCluster, lead: str, sink: SinkKind | None) -> list[str]:
+    """Return the peers whose files are to be made by the jobs of peer `lead`, in a run that asks for `sink`. Raises
+    WalferryError."""
+    with open_session(source, look_only=True) as session:
+        return _joining(source, read_peers(session).peers, lead, sink)
 
 
-def made_with(peers: Iterable[Peer], lead: str) -> list[Peer]:
-    """Return the peers whose files are made with those of the peer `lead`: they name it, and it names no other one."""
-    managed = {peer.id: peer for peer in peers if peer.managed}
-    if lead not in managed or managed[lead].hfiles_with:
-        return []
-    return [peer for peer in managed.values() if peer.hfiles_with == lead and not peer.paused]
-
-
-def lead_of(source: SourceCluster, peer_id: str) -> str | None:
-    """Return the peer whose batches make this peer's files, too; None if there is none. Raises WalferryError."""
+def lead_of(source: SourceCluster, peer_id: str, sink: SinkKind | None) -> str | None:
+    """Return the peer whose jobs make this peer's files, too; None if there is none. Raises WalferryError."""
     with open_session(source, look_only=True) as session:
         peers = read_peers(session).peers
     lead = next((peer.hfiles_with for peer in peers if peer.id == peer_id), None)
-    return lead if lead and any(peer.id == peer_id for peer in made_with(peers, lead)) else None
+    return lead if lead and peer_id in _joining(source, peers, lead, sink) else None
 
 
-def is_empty(source: SourceCluster, peer_id: str) -> bool:
-    """Return whether nothing is left to ship of the peer. Raises WalferryError."""
+def _joining(source: SourceCluster, peers: Iterable[Peer], lead: str, sink: SinkKind | None) -> list[str]:
+    managed = {peer.id: peer for peer in peers if peer.managed and not peer.paused}
+    named = [peer for peer in managed.values() if peer.hfiles_with == lead]
+    if not named or lead not in managed or managed[lead].hfiles_with or not _makes_files(source, managed[lead], sink):
+        return []
+    return [peer.id for peer in named if _makes_files(source, peer, sink)]
+
+
+def _makes_files(source: SourceCluster, peer: Peer, sink: SinkKind | None) -> bool:
+    with suppress(PeerError):  # its own run reports a wrong setting
+        return PeerSettings.of(source.replication, peer).chosen(sink).sink.makes_files
+    return False
+
+
+@contextmanager
+def holding_with(source: SourceCluster, lead: str, run: str, peer_ids: Collection[str]) -> Iterator[list[str]]:
+    """Hold the locks of the peers whose files the job of peer `lead` makes, too, and yield their ids.
+
+    Waits for nobody but, side by side, for the peer clusters' first answers: a peer that another run ships, whose cluster is
+    down, or whose rows a killed run may still be sending, is left out.
+    """
+    with ExitStack() as held:
+        found = []
+        for peer_id, why in _problems(source, peer_ids).items():
+            problem = why
+            if not problem:
+                try:
+                    held.enter_context(_holding_for(source, lead, run, peer_id))
+                except WalferryError as error:
+                    problem = str(error)
+            if problem:
+                log.info("peer %s is left to its own run: %s", peer_id, problem)
+            else:
+                found.append(peer_id)
+        yield found
+
+
+def _problems(source: SourceCluster, peer_ids: Collection[str]) -> dict[str, str | None]:
+    def problem(peer_id: str) -> str | None:
+        try:
+            return why_down(source, peer_id)
+        except WalferryError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(max(1, min(ASKED_AT_ONCE, len(peer_ids))), "is-it-up") as pool:
+        return dict(zip(peer_ids, pool.map(problem, peer_ids), strict=True))
+
+
+def _holding_for(source: SourceCluster, lead: str, run: str, peer_id: str) -> AbstractContextManager[str]:
     with open_session(source, look_only=True) as session:
-        return not groups_to_ship(session, peer_id)
+        if rights.has_rows(session, peer_id):
+            raise Contention(f"rows of a killed run may still arrive at the cluster of peer {peer_id}")
+        ours = _run_with(run, lead)
+        turn = rights.turn_of(session, peer_id, ours).number
+    return rights.holding_peer(source, peer_id, ours, f"run {run} on {socket.gethostname()}, with peer {lead}", turn)
+
+
+def _run_with(run: str, lead: str) -> str:
+    """Return the name by which a run's job of peer `lead` holds other peers: it takes over from no job of theirs."""
+    return f"{run} with peer {lead}"
+
+
+def after_lead(source: SourceCluster, planned: Planned, run: str, lead: str) -> Planned:
+    """Return the plan of a peer whose lock this run's job of peer `lead` has held since, with the present turn."""
+    with open_session(source, look_only=True) as session:
+        turn = rights.turn_of(session, planned.peer, run)
+    ours = turn.other is None and turn.last.get("run") == _run_with(run, lead)
+    return replace(planned, turn=turn.number) if ours else planned
+
+
+def shipped_whole(source: SourceCluster, planned: Planned) -> set[str]:
+    """Return the WAL groups of which the run's jobs have shipped everything that they found queued. Raises WalferryError."""
+    return {s.group for s in summaries(source, planned.peer, planned.run_id) if s.status is Status.DONE}
 
 
 def for_job(source: SourceCluster, *peer_ids: str) -> SourceCluster:
@@ -269,11 +317,12 @@ def holders(session: Session, peer_id: str, groups: Collection[str]) -> dict[str
     }
 
 
-def not_held(source: SourceCluster, peer_id: str) -> list[str]:
-    """Return the peer's WAL groups except dead servers' groups that a recovery holds."""
+def not_held(source: SourceCluster, peer_id: str, shipped: Collection[str] = ()) -> list[str]:
+    """Return the peer's WAL groups except dead servers' groups that a recovery holds, and those that are `shipped`."""
     with open_session(source) as session:
         dead = {group for queue in recovered_queues(session, peer_id) for group in queue.groups}
-        return sorted(queued_groups(session, peer_id, even_unread=True) - holders(session, peer_id, dead).keys())
+        held = holders(session, peer_id, dead).keys()
+        return sorted(queued_groups(session, peer_id, even_unread=True) - held - set(shipped))
 
 
 def again(source: SourceCluster, peer_id: str, groups: Collection[str], tried: set[str]) -> Collection[str]:

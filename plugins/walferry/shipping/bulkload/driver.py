@@ -27,15 +27,18 @@ from walferry.base.errors import WalferryError
 from walferry.base.jobs import Backend, Tell
 from walferry.engine.summary import GroupSummary
 from walferry.load.errors import EditsDiffer
-from walferry.replication.source.session import open_session
+from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob
 from walferry.shipping.bulkload.load_spread import load_all, survey_all
 from walferry.shipping.bulkload.outcome import Verdict, verdict_of
-from walferry.shipping.bulkload.peer_load import NotForFiles, PeerLoad, loadable_peer, peer_load, take_groups
-from walferry.shipping.bulkload.shared import partners_of, why_not_shared
+from walferry.shipping.bulkload.peer_load import NotForFiles, PeerLoad, TakenGroup, loadable_peer, peer_load, take_groups
+from walferry.shipping.bulkload.shared import for_load, for_survey, parts_of, why_not_shared
 from walferry.shipping.bulkload.shares import Share, shares_of
 from walferry.shipping.bulkload.survey import WalSurvey, Wanted, wanted_of
 from walferry.shipping.group_job import GroupJob, Left, left_to_itself
+
+PARTNERS_PART = 0.5  # of the time until the deadline, in which partners' regions are loaded; the rest is the lead's alone
+PARTNERS_PATIENCE_SECONDS = 20.0
 
 
 def load_backlog(
@@ -57,15 +60,24 @@ def load_backlog(
             return Left((), jobs)
         try:
             lead = held.enter_context(peer_load(session, peer, groups, say))
-            done = _Loading(lead, partners_of(lead, also, held, say), jobs[0].deadline, say, tell).run(on)
         except NotForFiles as why:
-            say(f"nothing is loaded as files: {why}")
-            if why.tell:
-                for group in groups:
-                    group.note_why(session, str(why))
+            _tell_why(session, groups, why, say)
             return Left((), jobs)
+        done = list[GroupSummary]()
+        for part, partners in parts_of(lead, also, held, say):
+            try:
+                done += _Loading(part, partners, jobs[0].deadline, say, tell).run(on)
+            except NotForFiles as why:
+                _tell_why(session, part.groups, why, say)
     finished = {summary.group for summary in done}
     return Left(done, [job for job in jobs if job.group not in finished])
+
+
+def _tell_why(session: Session, groups: Sequence[TakenGroup], why: NotForFiles, say: Tell) -> None:
+    say(f"nothing is loaded as files: {why}")
+    if why.tell:
+        for group in groups:
+            group.note_why(session, str(why))
 
 
 @dataclass(frozen=True)
@@ -93,18 +105,30 @@ class _Loading:
         parts = [_Begun(self.lead, self.lead.begin())]
         try:
             parts += self._begin_partners()
-            (lead, verdict), *others = self._load(parts, on)
+            loaded = self._load(parts, on)
         except BaseException:
             for part in parts:
                 part.peer.give_up(part.job)
             raise
-        seconds = time.monotonic() - began
-        for part, of_partner in others:
-            self._note_partner(part, of_partner, seconds)
+        return self._note(loaded, time.monotonic() - began)
+
+    def _note(self, loaded: Sequence[tuple[_Begun, Verdict]], seconds: float) -> list[GroupSummary]:
+        """Note what is loaded for each peer. Returns the summaries of the lead's groups that are done. Raises NotForFiles."""
+        (lead, verdict), *others = loaded
         self.say(verdict.loaded)
         if verdict.not_loaded:
             self.say(verdict.not_loaded)
-        return lead.peer.note(lead.job, verdict, seconds)
+        problem: NotForFiles | WalferryError | None = None
+        done: list[GroupSummary] = []
+        try:
+            done = lead.peer.note(lead.job, verdict, seconds)
+        except (NotForFiles, WalferryError) as error:
+            problem = error
+        for part, of_partner in others:
+            self._note_partner(part, of_partner, seconds)
+        if problem is not None:
+            raise problem
+        return done
 
     def _await_quiet(self) -> None:
         """Wait until no request of an earlier run that shipped one of the groups can take effect any more.
@@ -126,7 +150,8 @@ class _Loading:
         begun = []
         for partner in self.partners:
             try:
-                begun.append(_Begun(partner, partner.begin(trial_seconds=0.0)))
+                job = partner.begin(trial_seconds=0.0, deadline=time.time() + PARTNERS_PART * (self.deadline - time.time()))
+                begun.append(_Begun(partner, replace(job, patience=PARTNERS_PATIENCE_SECONDS, wals=())))
             except (NotForFiles, WalferryError) as why:
                 self.say(left_to_itself(partner.peer.id, str(why)))
         return begun
@@ -134,12 +159,12 @@ class _Loading:
     def _load(self, parts: Sequence[_Begun], on: Backend) -> list[tuple[_Begun, Verdict]]:
         """Read the WALs, and load their edits. Returns the parts that were loaded, the lead's first."""
         lead, *others = parts
-        job = replace(lead.job, also=tuple(replace(part.job, wals=()) for part in others))
+        job = replace(lead.job, also=tuple(part.job for part in others))
         self.say(
             f"{len(job.wals):,} WALs with {self.lead.bytes_left:,} bytes are loaded as files; the peer cluster has "
             f"{len(job.regions):,} regions of {len(job.targets.tables):,} tables that are fit for it"
         )
-        surveys = survey_all(on, self.tell, job)
+        surveys = survey_all(on, self.tell, for_survey(job))
         found = list(zip(job.wals, surveys, strict=True))
         wanted = wanted_of(found)
         fit = [number for number, planned in enumerate(job.regions) if wanted.table(planned.table)]
@@ -147,12 +172,12 @@ class _Loading:
         shares = shares_of(kept, fit, on)
         _check_complete([survey for _, survey in kept], wanted, shares)
         alike = [lead, *self._alike(others, job, surveys)]
-        also = tuple(each for part, each in zip(others, job.also, strict=True) if part in alike)
         self.say(
             f"{sum(len(share.regions) for share in shares):,} regions get edits, in {len(shares):,} parts, which read "
             f"{sum(len(share.wals) for share in shares):,} WALs"
         )
-        outcomes = load_all(on, self.tell, replace(job, also=also), shares)
+        tables = {table for survey in surveys for table in survey.report.tables}
+        outcomes = load_all(on, self.tell, replace(job, also=tuple(for_load(part.job, tables) for part in alike[1:])), shares)
         return [
             (part, verdict_of([o.of_peer(i) for o in outcomes], wanted, surveys, job.targets, [g.wals for g in part.peer.groups]))
             for i, part in enumerate(alike)

@@ -15,6 +15,7 @@ from walferry.hbase.hfiles.stores import Stores
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.wal.wal_batches import UnwrapKey
 from walferry.load.earlier_loads import NOTHING_LOADED, LoadedBefore
+from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.bulkload.targets import Targets
@@ -44,6 +45,7 @@ class LoadJob:
     broken_wals: BrokenWals = BrokenWals.STOP
     deadline: float  # seconds since the epoch; reading stops then, and no load begins
     also: tuple[LoadJob, ...] = field(default=(), hash=False)  # of other peers that get the same edits, without WALs of their own
+    patience: float = PATIENCE_SECONDS  # for a region that moves, or a server that restarts
 
     @cached_property
     def store(self) -> WalStore:

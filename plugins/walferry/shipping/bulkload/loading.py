@@ -4,11 +4,13 @@ The task reads the share's WALs, and sorts the edits of its regions into runs. O
 per family, and has the peer cluster load the files in one call (walferry.load.file_loader). The peer cluster's regions that
 contain the rows are looked up each time: a region may have been split or merged since the job began.
 
-If the load is for several peers, each region's edits go to one peer after the other. What fails for one leaves the others be.
+If the load is for several peers, the task loads its regions for one peer after the other. The files that it has made for one are
+copied for the others, as far as they are alike. No peer waits for those after it.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import queue
 import time
@@ -44,16 +46,17 @@ from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.reading import OutOfTime, WalReading
-from walferry.shipping.bulkload.region_files import RegionFiles
+from walferry.shipping.bulkload.region_files import LocalFile, RegionFiles
 from walferry.shipping.bulkload.runs import Edits, sorted_runs
 from walferry.shipping.bulkload.shares import Share
 from walferry.shipping.bulkload.spilled_runs import HeldRuns
 from walferry.shipping.bulkload.survey import MAX_ERROR_CHARS, shown
 
-REASONS_CHARS = 256 << 10  # of all reasons in one outcome, a text of at most a million characters
+REASONS_CHARS = 256 << 10  # of all reasons in one outcome, for all peers: a text of at most a million characters
 ADVICE = "Nothing leaves the queues. Run again; if it comes back, ship by sink=direct and report this message"
 LOADED_AT_ONCE = 4  # regions: HDFS takes longer to end a small file than to write it
 _OF_ONE_TABLE = (RemoteError, NotLoaded, HFileError, StoreError, MissingTable, RegionUnavailable)
+_OF_ONE_TABLE_OF_A_PARTNER = (RemoteError, NotLoaded, HFileError, MissingTable)  # others keep the first peer waiting
 MERGE_BYTES = 32 << 20
 
 log = logging.getLogger(__name__)
@@ -88,13 +91,14 @@ class RegionLoader:
     job: LoadJob
     session: Session  # with the source
     peer_cluster: Tables
+    disk: LocalFile = field(default_factory=LocalFile)  # for the files that other peers get, too
 
     def load(self, planned: PlannedRegion, runs: Runs, made: RegionFiles) -> Loaded:
         """Load a region's edits. The region may be another peer's: what is alike of the files is `made` once.
 
         Raises WalferryError once another try would not help.
         """
-        tries, at, done = Tries(StoreError), planned.region.start, Loaded()
+        tries, at, done = Tries(StoreError, seconds=self.job.patience), planned.region.start, Loaded()
         while True:
             try:
                 target = self._target(planned, at)
@@ -143,7 +147,9 @@ class RegionLoader:
         # numbered.py recognizes the file by this name.
         origin = Origin(int(time.time() * 1000), f"walferry {peer_id} {uuid.uuid4().hex}")
         with NewFile(url) as file:
-            done = made.write(file.write, peer_id, family, settings, merge_runs(runs, memory_bytes=MERGE_BYTES), origin)
+            done = made.write(
+                file.write, peer_id, family, settings, merge_runs(runs, memory_bytes=MERGE_BYTES), origin, self.disk
+            )
         assert done is not None
         return StagedFile(family, url, done.end, done.cells)
 
@@ -188,6 +194,7 @@ class ShareOutcome(Record):
 def load_share(job: LoadJob, share: Share) -> ShareOutcome:
     """Read the WALs of a share, and load its regions for each of the job's peers. Raises no errors that Walferry reports."""
     wanted = np.isin(job.region_of_store, [region for region, _ in share.regions])
+    peers = (job, *job.also)
     with HeldRuns() as held, ExitStack() as stack:
         try:
             held.take(sorted_runs(_same_edits(job, share), job.stores, wanted))
@@ -196,37 +203,42 @@ def load_share(job: LoadJob, share: Share) -> ShareOutcome:
             return ShareOutcome(share.first, changed=one_line(str(error), MAX_ERROR_CHARS))
         except (WalferryError, OSError, OutOfTime) as error:  # a WAL cannot be read any more
             return _none_loaded(job, share, error)
-        own, *others = [_loads_of(peer, job, share, held, stack) for peer in (job, *job.also)]
-        peers = [loads for loads in (own, *others) if isinstance(loads, _Loads)]
+        try:
+            session = stack.enter_context(open_session(job.source))
+        except WalferryError as error:
+            return _none_loaded(job, share, error)
+        own, *others = [_loads_of(peer, job, share, held, session, stack) for peer in peers]
+        reached = [loads for loads in (own, *others) if isinstance(loads, _Loads)]
 
-        def load(region: tuple[int, int]) -> None:
-            with RegionFiles(wanted=len(peers) > 1) as made:
-                for loads in peers:
-                    loads.load(region, made)
+        largest_first = sorted(share.regions, key=lambda region: region[1], reverse=True)
+        made = {number: RegionFiles() for number, _ in share.regions}
+        for count, loads in enumerate(reached, start=1):  # one peer after the other: none waits for those after it
+            with ThreadPoolExecutor(loads.at_once, "load") as pool:
+                list(pool.map(partial(loads.load, made, keep=count < len(reached)), largest_first))
+    own_outcome, *of_others = [_outcome(share, loads, REASONS_CHARS // len(peers)) for loads in (own, *others)]
+    return replace(own_outcome, others=tuple(of_others))
 
-        with ThreadPoolExecutor(min(LOADED_AT_ONCE, len(share.regions)), "load") as pool:
-            list(pool.map(load, sorted(share.regions, key=lambda region: region[1], reverse=True)))
-    return replace(_outcome(share, own), others=tuple(_outcome(share, loads) for loads in others))
 
-
-def _loads_of(peer: LoadJob, job: LoadJob, share: Share, held: HeldRuns, stack: ExitStack) -> _Loads | ShareOutcome:
+def _loads_of(
+    peer: LoadJob, job: LoadJob, share: Share, held: HeldRuns, session: Session, stack: ExitStack
+) -> _Loads | ShareOutcome:
     """Return the loads of a share for one of the peers, or its outcome if its cluster cannot be reached at all."""
     try:
-        loaders = stack.enter_context(_loaders(peer, min(LOADED_AT_ONCE, len(share.regions))))
+        loaders = stack.enter_context(_loaders(peer, session, min(LOADED_AT_ONCE, len(share.regions))))
     except (WalferryError, OSError) as error:
         return _none_loaded(job, share, error)
-    return _Loads(held, job, loaders)
+    return _Loads(held, job, loaders, _OF_ONE_TABLE if peer is job else _OF_ONE_TABLE_OF_A_PARTNER)
 
 
-def _outcome(share: Share, loads: _Loads | ShareOutcome) -> ShareOutcome:
+def _outcome(share: Share, loads: _Loads | ShareOutcome, most_chars: int) -> ShareOutcome:
     if isinstance(loads, ShareOutcome):
         return loads
-    return ShareOutcome(share.first, len(loads.done), Loaded.all_of(loads.done), _bounded(loads.given_up))
+    return ShareOutcome(share.first, len(loads.done), Loaded.all_of(loads.done), _bounded(loads.given_up, most_chars))
 
 
 def _none_loaded(job: LoadJob, share: Share, error: Exception) -> ShareOutcome:
     """Return the outcome of a share of which nothing is loaded."""
-    reasons = dict.fromkeys({shown(job.regions[number].table) for number, _ in share.regions}, reason_of(error))
+    reasons = dict.fromkeys(sorted({shown(job.regions[number].table) for number, _ in share.regions}), reason_of(error))
     return ShareOutcome(share.first, failed=_bounded(reasons))
 
 
@@ -256,17 +268,22 @@ def _stores(job: LoadJob, region: int) -> range:
 class _Loads:
     """Loads regions of the `job` for one peer, side by side. Once a region of a table fails, no more of the table are loaded."""
 
-    def __init__(self, held: HeldRuns, job: LoadJob, loaders: queue.SimpleQueue[RegionLoader]) -> None:
+    def __init__(
+        self, held: HeldRuns, job: LoadJob, loaders: queue.SimpleQueue[RegionLoader], of_one_table: tuple[type[Exception], ...]
+    ) -> None:
         self._held = held
         self._job = job
         self._loaders = loaders
+        self.at_once = loaders.qsize()
+        self._of_one_table = of_one_table
         self.done: list[Loaded] = []
         self.given_up: dict[str, str] = {}  # tables, and why
         self._lost = ""  # why the peer cluster is given up
 
-    def load(self, region: tuple[int, int], made: RegionFiles) -> None:
-        """Load a region with so many cells. Raises no error of the load."""
+    def load(self, made: Mapping[int, RegionFiles], region: tuple[int, int], *, keep: bool) -> None:
+        """Load a region with so many cells, and `keep` its files for the other peers. Raises no error of the load."""
         number, _ = region
+        made[number].wanted = keep
         planned = self._job.regions[number]
         table = shown(planned.table)
         if self._lost or table in self.given_up:
@@ -276,35 +293,34 @@ class _Loads:
         try:
             stores = zip(self._job.targets.tables[planned.table].families, _stores(self._job, number), strict=True)
             self.done.append(
-                loader.load(planned, {family: runs for family, store in stores if (runs := self._held.of(store))}, made)
+                loader.load(planned, {family: runs for family, store in stores if (runs := self._held.of(store))}, made[number])
             )
         except (WalferryError, OSError) as error:
             self.given_up.setdefault(table, reason_of(error))
-            if not isinstance(error, _OF_ONE_TABLE):
+            if not isinstance(error, self._of_one_table):
                 self._lost = reason_of(error)  # the peer cluster does not answer, or this job must load nothing more
         finally:
             self._loaders.put(loader)
 
 
-def _bounded(why: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def _bounded(why: Mapping[str, str], most_chars: int = REASONS_CHARS) -> dict[str, tuple[str, ...]]:
     """Return tables by the reasons why they are not loaded. The reasons have a bounded length in all."""
-    found, left = dict[str, tuple[str, ...]](), REASONS_CHARS
+    found, left = dict[str, tuple[str, ...]](), most_chars
     for table, reason in why.items():
         text = one_line(reason, MAX_ERROR_CHARS)
         if text not in found:
-            text = text if (left := left - len(text)) > 0 else "the task's log says why"
+            text = text if (left := left - len(json.dumps(text))) > 0 else "the task's log says why"
         found[text] = (*found.get(text, ()), table)
     return found
 
 
 @contextmanager
-def _loaders(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[RegionLoader]]:
-    """Yield loaders that share a ZooKeeper session. Raises WalferryError."""
+def _loaders(job: LoadJob, session: Session, count: int) -> Iterator[queue.SimpleQueue[RegionLoader]]:
+    """Yield loaders that share the session with the source. Raises WalferryError."""
     with ExitStack() as stack:
-        session = stack.enter_context(open_session(job.source))
         peer = read_peer(session, job.peer_id)
         loaders: queue.SimpleQueue[RegionLoader] = queue.SimpleQueue()
         for _ in range(count):
             peer_cluster = stack.enter_context(peer_tables(peer, job.source.login_to(peer)))
-            loaders.put(RegionLoader(job, session, peer_cluster))
+            loaders.put(RegionLoader(job, session, peer_cluster, stack.enter_context(LocalFile())))
         yield loaders

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ from walferry.replication.source.session import Session
 from walferry.shipping.bulkload.job import LoadJob, PlannedRegion
 from walferry.shipping.bulkload.outcome import LoadedGroup, Verdict
 from walferry.shipping.bulkload.targets import Targets, read_targets
-from walferry.shipping.bulkload.wals import LoadWal, number_wals
+from walferry.shipping.bulkload.wals import LoadWal, number_wals, numbered_again
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.group import lease_given_up
 from walferry.shipping.group_job import GroupJob
@@ -79,14 +79,17 @@ class TakenGroup:
 
 
 def take_groups(session: Session, jobs: Sequence[GroupJob], leases: ExitStack, *, wait: bool = True) -> list[TakenGroup]:
-    """Return the groups with WALs whose leases can be had. Waits once for the leases of all holders that may have been killed."""
+    """Return the groups with WALs whose leases can be had. Waits once for the leases of all holders that may have been killed.
+
+    Without `wait` it waits for nothing, and raises PeerSettling.
+    """
     taken, left = [], list(jobs)
     give_up = lease_given_up(min((job.deadline for job in jobs), default=0.0)) if wait else 0.0
     while left:
         held = []
         for job in left:
             try:
-                lease = leases.enter_context(acquire(session, job.peer_id, job.group, job.holder))
+                lease = leases.enter_context(acquire(session, job.peer_id, job.group, job.holder, wait=wait))
                 found = candidates(lease.read(job.place))
             except LeaseHeld as error:
                 log.info("%s", error)
@@ -135,18 +138,27 @@ class PeerLoad:
         """How long requests of an earlier run that shipped one of the groups may still take effect."""
         return max(group.lease.right.quiet_seconds for group in self.groups)
 
+    def only(self, names: Collection[str]) -> PeerLoad:
+        """Return the peer's part in a load of some of its groups."""
+        groups = [group for group in self.groups if group.job.group in names]
+        numbered = numbered_again([group.wals for group in groups])
+        return replace(self, groups=[replace(group, wals=wals) for group, wals in zip(groups, numbered, strict=True)])
+
     @property
     def _job(self) -> GroupJob:
         return self.groups[0].job
 
-    def begin(self, trial_seconds: float = TRIAL_SECONDS) -> LoadJob:
-        """Note the load, and try whether the peer cluster takes files, for so long if a region moves. Raises NotForFiles."""
+    def begin(self, *, trial_seconds: float = TRIAL_SECONDS, deadline: float | None = None) -> LoadJob:
+        """Note the load, and try whether the peer cluster takes files, for so long if a region moves. Raises NotForFiles.
+
+        No region is loaded after `deadline` (seconds since the epoch), or the run's.
+        """
         holder, source = self.groups[0].lease, self._job.source
         record = begin_load(self.session, self.peer.id, self._job.run_id, [group.job.group for group in self.groups], holder)
         job = LoadJob(
             source=source, peer_id=self.peer.id, record=record, peer_state=holder.peer_state, rules=self.rules,
             before=initial_snapshots(self.session, self.peer.id), targets=self.targets, wals=self.wals,
-            broken_wals=self._job.broken_wals, deadline=self._job.deadline,
+            broken_wals=self._job.broken_wals, deadline=self._job.deadline if deadline is None else deadline,
         )  # fmt: skip
         try:
             name, target = next(iter(self.targets.tables.items()))
@@ -207,8 +219,16 @@ class PeerLoad:
 
 
 @contextmanager
-def peer_load(session: Session, peer: Peer, groups: Sequence[TakenGroup], say: Tell) -> Iterator[PeerLoad]:
-    """Yield the peer's part in a load: look at its peer cluster and at the WALs. Raises NotForFiles, PeerError, StaleLoad."""
+def peer_load(
+    session: Session, peer: Peer, groups: Sequence[TakenGroup], say: Tell, *, cleans: bool = True
+) -> Iterator[PeerLoad]:
+    """Yield the peer's part in a load: look at its peer cluster and at the WALs.
+
+    What killed loads have left is deleted first, or (not `cleans`) is a reason not to load. Raises NotForFiles, PeerError,
+    StaleLoad.
+    """
+    if not cleans and any(load.may_go_on({group.job.group for group in groups}) for load in loads_of(session, peer.id)):
+        raise NotForFiles("a load that was killed has left files at its cluster, which its own run has deleted first")
     with _peer_cluster(peer, session.source) as peer_cluster:
         with_wals = _with_wals(session, _without_loaded(session, peer.id, groups, peer_cluster))
         wals = [wal for group in with_wals for wal in group.wals]

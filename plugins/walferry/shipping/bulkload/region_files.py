@@ -1,4 +1,4 @@
-"""Keeps the files of one region for the peers whose files are made together: written for one, and copied for the others.
+"""Keeps the files of a region for the peers whose files are made together: written for one, and copied for the others.
 
 A file counts for another peer's region only if that region contains all rows of the file, and has the same settings for it.
 """
@@ -6,7 +6,6 @@ A file counts for another peer's region only if that region contains all rows of
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import IO
 
 from walferry.base.closing import Closing
 from walferry.base.kernels.types import Bytes
+from walferry.hbase.files.systems import read_fd
 from walferry.hbase.hfiles.metadata import Origin
 from walferry.hbase.hfiles.settings import FileSettings
 from walferry.hbase.hfiles.writer import WrittenFile, write_file
@@ -26,35 +26,73 @@ log = logging.getLogger(__name__)
 Write = Callable[[memoryview], object]
 
 
+class LocalFile(Closing):
+    """A file on the task's local disk, to which one thread at a time appends. It is made when it is needed.
+
+    Once the disk has no room, nothing more is appended.
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._full = False
+        self.size = 0
+
+    def append(self, data: memoryview) -> bool:
+        """Append the data. Returns whether there was room for it, and for everything before it."""
+        if self._full:
+            return False
+        try:
+            self._file = self._file or nameless_file()
+            self._file.write(data)
+            self._file.flush()
+        except OSError as error:
+            log.warning("files are written again for each peer, as the local disk takes no copies: %s", error)
+            self._full = True
+            return False
+        self.size += len(data)
+        return True
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return the bytes there. Raises OSError if they are fewer."""
+        data = b"" if self._file is None else read_fd(self._file.fileno(), start, size)
+        if len(data) != size:
+            raise OSError(f"a file on the local disk has {len(data):,} bytes at {start:,} instead of {size:,}")
+        return data
+
+    def close(self) -> None:
+        """Free the disk."""
+        if self._file is not None:
+            with suppress(OSError):  # bytes that a full disk has not taken
+                self._file.close()
+
+
 @dataclass(frozen=True)
 class _KeptFile:
-    """A file on the task's local disk."""
+    """A file of a region, in a local file."""
 
-    file: IO[bytes]
+    disk: LocalFile
+    start: int
     written: WrittenFile
 
     def copy(self, write: Write) -> WrittenFile:
         """Write the file's bytes to `write`. Raises OSError."""
-        offset = 0
-        while chunk := os.pread(self.file.fileno(), COPY_BYTES, offset):
-            write(memoryview(chunk))
-            offset += len(chunk)
-        if offset != self.written.end.size:
-            raise OSError(f"a file on the local disk has {offset:,} bytes instead of {self.written.end.size:,}")
+        for offset in range(0, self.written.end.size, COPY_BYTES):
+            write(memoryview(self.disk.read(self.start + offset, min(COPY_BYTES, self.written.end.size - offset))))
         return self.written
 
 
-class RegionFiles(Closing):
-    """The whole files of a region that are written. They are kept if they are `wanted` for other peers."""
+class RegionFiles:
+    """The whole files of a region that are written. A new one is kept while they are `wanted` for other peers."""
 
-    def __init__(self, *, wanted: bool = False) -> None:
-        self._wanted = wanted
+    def __init__(self) -> None:
+        self.wanted = False
         self._kept: dict[tuple[bytes, FileSettings], _KeptFile] = {}
         self._used: set[tuple[str, bytes, FileSettings]] = set()
 
     def write(
-        self, write: Write, peer_id: str, family: bytes, settings: FileSettings, cells: Iterable[Bytes], origin: Origin
-    ) -> WrittenFile | None:
+        self, write: Write, peer_id: str, family: bytes, settings: FileSettings, cells: Iterable[Bytes], origin: Origin,
+        disk: LocalFile,
+    ) -> WrittenFile | None:  # fmt: skip
         """Write a peer's file of a family: a copy of another peer's file, or the cells. Raises BadCells, OSError, StoreError.
 
         A peer gets a copy once. If its region does not load or number the file, the next one must have another end (ends.py).
@@ -63,44 +101,16 @@ class RegionFiles(Closing):
         self._used.add((peer_id, family, settings))
         if first and (kept := self._kept.get(key)) is not None:
             return kept.copy(write)
-        if not self._wanted or key in self._kept:
+        if not self.wanted or key in self._kept:
             return write_file(write, cells, settings, origin)
-        beside = _Beside(write)
-        try:
-            written = write_file(beside, cells, settings, origin)
-        except BaseException:
-            beside.close()
-            raise
-        if written is not None and beside.file is not None:
-            beside.file.flush()
-            self._kept[key] = _KeptFile(beside.file, written)
+        start, whole = disk.size, True
+
+        def beside(data: memoryview) -> None:
+            nonlocal whole
+            write(data)
+            whole = whole and disk.append(data)
+
+        written = write_file(beside, cells, settings, origin)
+        if written is not None and whole:
+            self._kept[key] = _KeptFile(disk, start, written)
         return written
-
-    def close(self) -> None:
-        """Free the disk."""
-        for kept in self._kept.values():
-            kept.file.close()
-
-
-class _Beside:
-    """Writes bytes to `write`, and a copy to a file on the local disk, as long as that has room."""
-
-    def __init__(self, write: Write) -> None:
-        self._write = write
-        self.file: IO[bytes] | None = nameless_file()
-
-    def __call__(self, data: memoryview) -> None:
-        self._write(data)
-        if self.file is not None:
-            try:
-                self.file.write(data)
-            except OSError as error:
-                log.warning("a file is written again for each peer, as the local disk takes no copy of it: %s", error)
-                self.close()
-
-    def close(self) -> None:
-        """Give the copy up."""
-        if self.file is not None:
-            with suppress(OSError):  # bytes that a full disk has not taken
-                self.file.close()
-            self.file = None

@@ -54,6 +54,9 @@ class Targets:
     notes: tuple[str, ...]
 
 
+NO_TABLES = Targets({}, {}, ())
+
+
 def read_targets(peer_cluster: Tables, master: Connection, wants: PeerTables, source_id: UUID) -> Targets:
     """Look at all tables of the peer cluster that the peer gets. `master` is its Master, `source_id` the source's cluster id.
 

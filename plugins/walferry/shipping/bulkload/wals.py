@@ -7,7 +7,7 @@ that cannot be loaded, so all edits that are shipped later are younger.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from walferry.hbase.errors import PositionError
@@ -28,10 +28,30 @@ class LoadWal:
     live: bool
     newest: bool = False  # whether it is the newest closed WAL of its group
 
+    def is_same(self, other: LoadWal) -> bool:
+        """Return whether another peer has the same edits of the same WAL left. Its number may differ.
+
+        A dead server's newest WAL may end with a torn entry.
+        """
+        mine, theirs = (
+            (wal.name, wal.position, wal.dead_servers, wal.live, wal.newest and not wal.live) for wal in (self, other)
+        )
+        return mine == theirs
+
     @property
     def bytes_left(self) -> int:
         """Bytes behind the position."""
         return max(0, self.size - self.position)
+
+
+def numbered_again(groups: Sequence[Sequence[LoadWal]]) -> list[list[LoadWal]]:
+    """Return the WALs of some of a load's groups with the numbers of a load that has only these groups."""
+    numbered, start = list[list[LoadWal]](), 0
+    for group in groups:
+        end = start + len(group)
+        numbered.append([replace(wal, number=start + i, end_of_group=end) for i, wal in enumerate(group)])
+        start = end
+    return numbered
 
 
 def number_wals(groups: Sequence[Sequence[Candidate]], found: Mapping[str, WalLocation]) -> list[list[LoadWal]]:

@@ -228,7 +228,7 @@ def test_the_documentation_has_each_mark_of_a_peer():
 def test_each_row_of_the_table_is_of_an_attribute():
     """Except for HBase's own settings in a peer's configuration."""
     assert {setting.attribute for setting in SHIPPING} == {each.name for each in fields(PeerSettings)} - {"otherwise"}
-    assert [mark.name for mark in MARKS if not hasattr(Peer, mark.name.replace("-", "_"))] == []
+    assert [mark.name for mark in MARKS if not hasattr(Peer, re.sub("[-.]", "_", mark.name))] == []
     own = {each.name for each in fields(Peer)} - {"id", "config", "not_understood"}
     assert {field.key for field in FIELDS if "." not in field.key} == own
     rows = [setting.key for setting in (*SHIPPING, *MARKS, *FIELDS)]

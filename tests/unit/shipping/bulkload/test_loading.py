@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import queue
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.unit.shipping.bulkload.wal_files import GOOD, Files, files
 from walferry.base.zk.errors import ConnectError
 from walferry.hbase.hfiles.errors import TooManyRuns
 from walferry.hbase.rpc.errors import ConnectionFailed, RemoteError
-from walferry.hbase.tables.errors import MissingTable
+from walferry.hbase.tables.errors import MissingTable, RegionUnavailable
 from walferry.hbase.wal.errors import WalCorruptError
 from walferry.jobs.connect.connect_job import MAX_TEXT_CHARS
 from walferry.jobs.workers import LocalProcesses
@@ -68,7 +69,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
         loader = Loader(errors or {})
 
         @contextmanager
-        def loaders(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[Loader]]:
+        def loaders(job: LoadJob, session: object, count: int) -> Iterator[queue.SimpleQueue[Loader]]:
             if away is not None:
                 raise away
             one: queue.SimpleQueue[Loader] = queue.SimpleQueue()
@@ -83,6 +84,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
                 raise unread
 
         monkeypatch.setattr(loading, "_loaders", loaders)
+        monkeypatch.setattr(loading, "open_session", lambda _: nullcontext())
         monkeypatch.setattr(loading, "sorted_runs", runs)
         (wals,) = groups_of(2)
         outcome = load_share(job(wals=wals), Share(tuple(cells.items()), ((0, 0), (1, 0))))
@@ -165,7 +167,7 @@ def test_what_befalls_one_of_several_peers_leaves_the_others_be(monkeypatch: pyt
     away = "p" if lead_is_away else "r"
 
     @contextmanager
-    def opened(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[Loader]]:
+    def opened(job: LoadJob, session: object, count: int) -> Iterator[queue.SimpleQueue[Loader]]:
         if job.peer_id == away:
             raise ConnectError("away")
         one: queue.SimpleQueue[Loader] = queue.SimpleQueue()
@@ -173,6 +175,7 @@ def test_what_befalls_one_of_several_peers_leaves_the_others_be(monkeypatch: pyt
         yield one
 
     monkeypatch.setattr(loading, "_loaders", opened)
+    monkeypatch.setattr(loading, "open_session", lambda _: nullcontext())
     monkeypatch.setattr(loading, "sorted_runs", lambda *_: [[SortedRun(number, 1, np.zeros(1, np.uint8)) for number in (0, 2)]])
     (wals,) = groups_of(1)
     made = job(wals=wals, also=(job(peer_id="q"), job(peer_id="r")))
@@ -183,6 +186,42 @@ def test_what_befalls_one_of_several_peers_leaves_the_others_be(monkeypatch: pyt
     none, both = ShareOutcome(0, failed={"away": ("t", "u")}), ShareOutcome(0, 2, Loaded(2, 20, 2))
     assert [replace(found[0], others=()), found[2]] == ([none, both] if lead_is_away else [both, none])
     assert {name: set(loader.loaded) for name, loader in loaders.items()} == {"p": {0, 2}, "q": {2}, "r": {0, 2}} | {away: set()}
+
+
+def test_no_peer_waits_for_those_after_it_and_a_silent_partner_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[tuple[str, int]] = []
+
+    class Noting(Loader):
+        def __init__(self, peer_id: str, errors: dict[int, Exception]) -> None:
+            super().__init__(errors)
+            self.peer_id = peer_id
+
+        def load(self, planned: PlannedRegion, runs: Runs, made: RegionFiles) -> Loaded:
+            order.append((self.peer_id, job().regions.index(planned)))
+            return super().load(planned, runs, made)
+
+    errors = dict.fromkeys((0, 2), RegionUnavailable("in transition"))
+
+    @contextmanager
+    def opened(job: LoadJob, session: object, count: int) -> Iterator[queue.SimpleQueue[Loader]]:
+        one: queue.SimpleQueue[Loader] = queue.SimpleQueue()
+        one.put(Noting(job.peer_id, errors if job.peer_id == "q" else {}))
+        yield one
+
+    monkeypatch.setattr(loading, "_loaders", opened)
+    monkeypatch.setattr(loading, "open_session", lambda _: nullcontext())
+    monkeypatch.setattr(loading, "sorted_runs", lambda *_: [[SortedRun(number, 1, np.zeros(1, np.uint8)) for number in (0, 2)]])
+    monkeypatch.setattr(loading, "_same_edits", lambda *_: ())
+    (wals,) = groups_of(1)
+    outcome = load_share(job(wals=wals, also=(job(peer_id="q"), job(peer_id="r"))), Share(((0, 1), (2, 1)), ((0, 0),)))
+    assert [peer for peer, _ in order] == ["p", "p", "q", "r", "r"]
+    assert [outcome.of_peer(number).regions for number in range(3)] == [2, 0, 2]
+
+
+def test_the_reasons_of_all_peers_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that JSON writes with six characters for one."""
+    why = {f"t{number}": f"{number}" + "\u00e9" * 1500 for number in range(400)}
+    assert len(json.dumps(loading._bounded(why))) < MAX_TEXT_CHARS // 3
 
 
 def test_what_goes_wrong_otherwise_fails_the_task(load: Load) -> None:
