@@ -26,7 +26,7 @@ from walferry.replication.source.session import open_session
 REGIONS = 4
 WARM_UP_ROWS = 100_000
 SECOND = "second"  # the peer that joins
-ALONE, BOTH = walferry("one peer", "hfiles"), walferry("two peers", "hfiles")
+ALONE, BOTH = walferry("one peer", "hfiles"), walferry("two peers", "hfiles", along=[SECOND])
 
 
 def both(on: Bench, backlog: Backlog, run_id: str) -> Took:

@@ -48,6 +48,7 @@ class Shipping:
     sink: str
     groups: Sequence[str] = ()
     place: Place = Place()
+    along: Sequence[str] = ()  # peers that it takes along
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,10 @@ def ship(shipping: Shipping, log: Path) -> Shipped:
     """Run a task that ships; its output goes to `log`. Raises RuntimeError if it fails."""
     peer, run_id = shipping.peer, shipping.run_id
     fields = {"peer": peer, "plan": _plan(shipping).to_xcom(), "recovery": bool(shipping.groups)}
+    plans = {each: batch.plan(shipping.source, each, run_id, run_id).to_xcom() for each in shipping.along}
     params = {"deadline": DEADLINE_SECONDS, "broken_wals": "stop", "sink": shipping.sink, "hfiles_from": None}
     operator = "walferry.airflow.operators.ship_wals:ShipWalsOperator"
-    ran = operate("replicate_peer", operator, fields, params, shipping.source, run_id, shipping.place, log)
+    ran = operate("replicate_peer", operator, fields, params, shipping.source, run_id, shipping.place, log, plans)
     groups = batch.summaries(shipping.source, peer, run_id)
     if others := {g.sink for g in groups if g.shippedCells} - {shipping.sink}:
         raise RuntimeError(f"the edits were sent otherwise: {others}; {[g.notLoaded or g.directRefused for g in groups]}")
@@ -89,10 +91,10 @@ def ship(shipping: Shipping, log: Path) -> Shipped:
 
 def operate(
     dag: str, operator: str, fields: Mapping[str, Any], params: Mapping[str, Any], source: SourceCluster, run_id: str,
-    place: Place, log: Path,
+    place: Place, log: Path, plans: Mapping[str, Any] | None = None,
 ) -> TaskRun:  # fmt: skip
     """Run a task of an operator, which is named `module:class`. Raises RuntimeError if it fails."""
-    arguments = {"operator": operator, "fields": fields, "params": params, "run_id": run_id}
+    arguments = {"operator": operator, "fields": fields, "params": params, "run_id": run_id, "plans": plans or {}}
     return run_task(dag, "bench.executor:operate", arguments, source, place, log)
 
 

@@ -88,13 +88,16 @@ def by_hbase(on: Bench, backlog: Backlog, run_id: str) -> Took:
     return took
 
 
-def walferry(name: str, sink: str, *, connect: bool = True, cores: Sequence[int] | None = None, slots: int = 2) -> Way:
-    """A task that ships, through the Spark Connect server or spark-submit. `cores` and `slots`: see bench.task.Place."""
+def walferry(
+    name: str, sink: str, *, connect: bool = True, cores: Sequence[int] | None = None, slots: int = 2, along: Sequence[str] = ()
+) -> Way:
+    """A task that ships, through the Spark Connect server or spark-submit. `cores` and `slots`: see bench.task.Place; `along`
+    are peers that it takes along."""
     peer = "".join(char for char in name if char.isalnum())
 
     def run(on: Bench, backlog: Backlog, run_id: str) -> Took:
         place = Place(on.connect() if connect else None, cores, slots)
-        done = ship(Shipping(on.source, peer, run_id, sink, backlog.groups, place), on.log)
+        done = ship(Shipping(on.source, peer, run_id, sink, backlog.groups, place, along), on.log)
         with open_session(on.source) as session:
             if backlog.left(session, peer):
                 raise RuntimeError(f"{name} has left something queued:\n{on.log.read_text()[-4000:]}")
