@@ -107,6 +107,7 @@ bench: java kernels
 	$(PYTHON) -m bench.wal_show
 	$(PYTHON) -m bench.hfiles
 	$(PYTHON) -m bench.replication
+	$(PYTHON) -m bench.several_peers
 	$(PYTHON) -m bench.far
 	$(PYTHON) -m bench.protections
 	$(PYTHON) -m bench.start

@@ -162,6 +162,7 @@ def test_the_files_of_a_second_peer_are_made_by_the_first_one_s_job(
         assert (ended.tasks["peer.ship", each], sinks_of(ended, each)) == ("success", {"hfiles"})
         assert ended.reports[each]["totals"]["shippedCells"] == 1000
     assert len(jobs) == 1
+    assert [ended.reports[each]["shipped_by"] for each in (peer, second)] == ["", peer]
     assert source.compare(table, peer_cluster, families=["f"]).same
 
 

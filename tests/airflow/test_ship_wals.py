@@ -106,6 +106,7 @@ def test_a_peer_waits_for_the_job_that_makes_its_files_too_and_needs_none_of_its
     run_id = f"replicate_peer/{ended.run_id}.1"
     assert (job_in(command).peer_id, job_in(command).run_id, job_in(command).also) == ("lead", run_id, {"joins": run_id})
     assert (ended.tasks["peer.ship", "joins"], ended.reports["joins"]["totals"]["shippedOps"]) == ("success", 7)
+    assert [ended.reports[peer]["shipped_by"] for peer in ("lead", "joins")] == ["", "lead"]
 
 
 def test_a_peer_ships_what_the_job_that_makes_its_files_has_left(run, cluster):

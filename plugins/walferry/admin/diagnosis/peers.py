@@ -26,7 +26,7 @@ from walferry.replication.peers.settings import PeerSettings, SinkHooks, SinkKin
 from walferry.replication.sinks.of_peer import hooks_of_peer
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
-from walferry.replication.source.peers import read_peer
+from walferry.replication.source.peers import read_peer, read_peers
 from walferry.replication.source.session import Session
 from walferry.shipping.plan import plan_peer
 
@@ -46,6 +46,7 @@ def check_managed(admin: PeerAdmin, peer_id: str) -> Iterator[Finding]:
         advice = f"New edits fill the disk until `walferry peers resume {shell_word(peer_id)}`"
         yield note("shipping", "it is paused", advice, about)
     if (yield from peer_cluster_access(admin.session.source, peer)):
+        yield from found_by("hfiles.with", lambda: _lead(admin.session, peer, about), about)
         yield from found_by("tables", lambda: _tables(admin, peer, about), about)
         yield from found_by("queues", lambda: _queues(admin.session, peer_id, about), about)
 
@@ -112,6 +113,19 @@ def _sink(source: SourceCluster, peer: Peer, about: str) -> Finding:
         return well("sink", f"auto, so all edits go by replicate: the peer cluster has {present}", about)
     advice = f"`walferry peers set {shell_word(peer.id)} sink=auto` heeds that; sink_hooks=none says that it does not matter"
     return note("sink", f"edits go by {settings.sink}, and pass by classes for replicated edits: {present}", advice, about)
+
+
+def _lead(session: Session, peer: Peer, about: str) -> list[Finding]:
+    """Report a peer whose batches should make this one's files and cannot. Raises WalferryError."""
+    if peer.hfiles_with is None:
+        return []
+    others = {each.id: each for each in read_peers(session).peers if each.managed}
+    lead = others.get(peer.hfiles_with)
+    if lead is not None and not lead.hfiles_with:
+        return []
+    why = f"makes its own with those of {lead.hfiles_with}" if lead else "is no managed peer"
+    problem = f"its files are to be made with those of peer {peer.hfiles_with}, which {why}: it is shipped alone"
+    return [note("hfiles.with", problem, f"`walferry peers set {shell_word(peer.id)} hfiles.with=` says so", about)]
 
 
 def _configuration(session: Session, peer_id: str) -> str:

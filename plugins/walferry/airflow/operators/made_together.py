@@ -23,6 +23,7 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.values import Planned, run_of
 
 ALONG = "made_along"  # the XCom with the peers that a job takes along
+SHIPPED_BY = "shipped_by"  # the XCom that says in the report which peer's job has made the files
 LOOK_SECONDS = 20  # between two looks at another peer's task
 PLAN_SECONDS = 15.0  # for the other peers' plans, which are made at the same time
 CONFIGURED = "configured"
@@ -74,9 +75,15 @@ class Together:
                 log.info("Waiting for the job of peer %s, which may make the files of peer %s, too.", lead, peer)
                 again = datetime.now(UTC) + timedelta(seconds=LOOK_SECONDS)
                 raise AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
-            return self.planned, shipped
+            return self._by(lead, self.planned, shipped)
         planned = batch.after_lead(self.source, self.planned, run_of(self._ti), lead)
-        return planned, batch.shipped_whole(self.source, planned)
+        return self._by(lead, planned, batch.shipped_whole(self.source, planned))
+
+    def _by(self, lead: str, planned: Planned, shipped: set[str]) -> tuple[Planned, set[str]]:
+        """Say in the report which peer's job has shipped some of this peer's groups."""
+        if shipped:
+            self._ti.xcom_push(SHIPPED_BY, lead)
+        return planned, shipped
 
     @contextmanager
     def holding_others(self) -> Iterator[dict[str, str]]:

@@ -13,6 +13,7 @@ from airflow.sdk import TriggerRule, get_current_context
 
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import label, task
+from walferry.airflow.operators.made_together import SHIPPED_BY
 from walferry.airflow.operators.ship_wals import LEFT_TO, PEER_DOWN, ShipWalsOperator
 from walferry.airflow.operators.spark_job import BY_SPARK_SUBMIT
 from walferry.airflow.states import state_of
@@ -131,4 +132,5 @@ def _steps(ti: Any) -> Steps:
         left_to=reported("ship", LEFT_TO) or "",
         peer_down=reported("ship", PEER_DOWN) or "",
         by_spark_submit=reported("ship", BY_SPARK_SUBMIT) or "",
+        shipped_by=reported("ship", SHIPPED_BY) or "",
     )

@@ -69,6 +69,7 @@ class Steps:
     left_to: str = ""  # which other run ships the peer, or why none does
     peer_down: str = ""  # why no job was started
     by_spark_submit: str = ""  # why the Spark Connect server did not run the job
+    shipped_by: str = ""  # the peer whose job has made this peer's files, too
     ahead_ms: int = 0  # the peer cluster's clocks are ahead of the source's by more than this; 0: not known, or not apart
 
 
@@ -145,6 +146,7 @@ class BatchReport:
             "warnings": self.warnings,
             "left_to": self.left_to,
             "by_spark_submit": self.steps.by_spark_submit,
+            "shipped_by": self.steps.shipped_by,
             "not_loaded": [why[:MAX_REASON_CHARS] for why in not_loaded(self.summaries)[:MAX_GROUPS]],
             "planned": self.plan and self.plan.to_xcom(),
             "totals": self.totals,
@@ -160,6 +162,8 @@ class BatchReport:
             lines.append("Nothing to ship.")
         if self.steps.by_spark_submit:
             lines.append(f"Shipped through spark-submit: {self.steps.by_spark_submit}")
+        if self.steps.shipped_by:
+            lines.append(f"Files made by the job of peer {self.steps.shipped_by}.")
         if self.plan is not None and self.plan.dequeued:
             lines.append(f"{self.plan.dequeued} WALs without edits taken out of the queues.")
         if self.summaries:

@@ -172,15 +172,17 @@ def joining(source: SourceCluster, lead: str, sink: SinkKind | None) -> list[str
     """Return the peers whose files are to be made by the jobs of peer `lead`, in a run that asks for `sink`. Raises
     WalferryError."""
     with open_session(source, look_only=True) as session:
-        return _joining(source, read_peers(session).peers, lead, sink)
+        # For most peers this one read says that there are none: a run has many peers.
+        return _joining(source, read_peers(session).peers, lead, sink) if _leads(source, session, lead, sink) else []
 
 
 def lead_of(source: SourceCluster, peer_id: str, sink: SinkKind | None) -> str | None:
     """Return the peer whose jobs make this peer's files, too; None if there is none. Raises WalferryError."""
-    with open_session(source, look_only=True) as session:
-        peers = read_peers(session).peers
-    lead = next((peer.hfiles_with for peer in peers if peer.id == peer_id), None)
-    return lead if lead and peer_id in _joining(source, peers, lead, sink) else None
+    with open_session(source, look_only=True) as session, suppress(MissingPeer):
+        lead = read_peer(session, peer_id).hfiles_with
+        if lead and peer_id in _joining(source, read_peers(session).peers, lead, sink):
+            return lead
+    return None
 
 
 def _joining(source: SourceCluster, peers: Iterable[Peer], lead: str, sink: SinkKind | None) -> list[str]:
@@ -189,6 +191,12 @@ def _joining(source: SourceCluster, peers: Iterable[Peer], lead: str, sink: Sink
     if not named or lead not in managed or managed[lead].hfiles_with or not _makes_files(source, managed[lead], sink):
         return []
     return [peer.id for peer in named if _makes_files(source, peer, sink)]
+
+
+def _leads(source: SourceCluster, session: Session, peer_id: str, sink: SinkKind | None) -> bool:
+    with suppress(MissingPeer):
+        return _makes_files(source, read_peer(session, peer_id), sink)
+    return False
 
 
 def _makes_files(source: SourceCluster, peer: Peer, sink: SinkKind | None) -> bool:

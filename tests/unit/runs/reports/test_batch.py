@@ -199,6 +199,12 @@ def test_a_batch_that_the_spark_connect_server_did_not_run_is_no_failure_and_say
     assert "Shipped through spark-submit: Spark Connect server h:15002: connection refused" in report.as_text().splitlines()
 
 
+def test_a_batch_whose_files_another_peer_s_job_has_made_says_so():
+    report = BatchReport("p", PLAN, Steps(shipped_by="q"), [SHIPPED])
+    assert (report.failures, report.to_xcom()["shipped_by"]) == ([], "q")
+    assert "Files made by the job of peer q." in report.as_text().splitlines()
+
+
 def test_a_batch_without_a_plan_tells_why_the_peer_was_refused():
     assert failures(None, Steps(plan="failed", refusal="peer p: it is ENABLED"), []) == ["peer p: it is ENABLED"]
     assert failures(None, Steps(plan="upstream_failed"), []) == ["plan is upstream_failed: see its log; nothing was shipped"]
