@@ -66,7 +66,7 @@ def test_what_is_left_of_a_request_is_waited_for_by_all_that_follow(session: Ses
 def test_who_gives_up_before_it_has_the_lease_leaves_what_it_has_heard_of_earlier_requests(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def enabled(*_: object) -> None:
+    def enabled(*_: object, wait: bool) -> None:
         raise KeyboardInterrupt
 
     first = take(session)

@@ -177,6 +177,17 @@ def mix(value: Any, word: Any) -> Any:
 
 
 @inlined
+def word_after(buf: Bytes, start: int, length: int, skipped: int) -> Any:
+    """Return eight bytes of `buf[start:start + length]` from `skipped` on, as a number that sorts like them. Zeros follow its
+    end.
+    """
+    word = np.uint64(0)
+    for k in range(skipped, skipped + 8):
+        word = word << np.uint64(8) | np.uint64(read_uint8(buf, start + k) if k < length else 0)
+    return word
+
+
+@inlined
 def hash_bytes(buf: Bytes, start: int, length: int) -> int:
     """Return a 64-bit hash of `buf[start:start + length]` as an int64. Any of its bits may be used for a modulus."""
     value = np.uint64(length)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
-
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import common_bytes, read_int64, read_uint8
+from walferry.base.kernels.read import common_bytes, read_int64, word_after
 from walferry.base.kernels.types import Bytes, Int32s, Ints, OutInts, OutWords
 from walferry.hbase.hfiles.cells import cell_end, compare_keys, row_of
 
@@ -49,10 +47,7 @@ def common_prefix(buf: Bytes, positions: Ints, start: int, end: int) -> int:
 def _word_after(buf: Bytes, pos: int, skipped: int) -> Any:
     """Return eight bytes of a cell's row from `skipped` on as a number that sorts like them; zeros follow a row's end."""
     row, length = row_of(buf, pos)
-    word = np.uint64(0)
-    for k in range(skipped, skipped + 8):
-        word = word << np.uint64(8) | np.uint64(read_uint8(buf, row + k) if k < length else 0)
-    return word
+    return word_after(buf, row, length, skipped)
 
 
 @inlined

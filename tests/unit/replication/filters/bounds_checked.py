@@ -19,7 +19,7 @@ from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.filters.visibility import LabelFilter, LabelsRefused
-from walferry.replication.sinks.hbase.actions import ShipmentUnfit, find_actions
+from walferry.replication.sinks.hbase.actions import ShipmentUnfit, find_actions, in_row_order
 from walferry.replication.sinks.hbase.bulk_loads import BulkLoadRefused, take_bulk_loads
 from walferry.replication.sinks.hbase.locations import RegionMap
 from walferry.replication.sinks.hbase.multi import RegionActions, assemble_multi, read_result
@@ -68,6 +68,7 @@ def write_directly(shipment: Shipment) -> None:
     except ShipmentUnfit:
         return
     every = np.arange(len(actions))
+    in_row_order(actions, every)
     multi = assemble_multi(actions, [RegionActions(b"r", every[1::2]), RegionActions(b"s", every[::2])])
     assert multi.cells.size == 2 * shipment.cell_bytes
     regions = [Region(b"r", b"", b"b", None), Region(b"s", b"row", b"", None)]

@@ -21,8 +21,17 @@ import numpy as np
 
 from walferry.base.errors import WalferryError
 from walferry.base.kernels.compiled import inlined, unmanaged
-from walferry.base.kernels.read import WireType, hash_bytes, read_field, read_uint8, read_varint, same_bytes
-from walferry.base.kernels.types import Bytes, Ints, OutBytes, OutInts, OutIntTable
+from walferry.base.kernels.read import (
+    WireType,
+    common_bytes,
+    hash_bytes,
+    read_field,
+    read_uint8,
+    read_varint,
+    same_bytes,
+    word_after,
+)
+from walferry.base.kernels.types import Bytes, Ints, OutBytes, OutInts, OutIntTable, OutWords
 from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import parse_message
@@ -125,6 +134,23 @@ def find_actions(shipment: Shipment) -> Actions:
     return Actions(shipment.cells, table[:, :count], _checked(names.all()), ids.all())
 
 
+def in_row_order(actions: Actions, some: Ints) -> Ints:
+    """Return `some` actions of one region in the order of their rows, and a row's actions in their order.
+
+    Neighbours in a request are then neighbours in the region's memory, which costs the server a fifth less processor time. Rows
+    that differ only behind the eight bytes that follow what all of them begin with come in any order.
+    """
+    parts, starts, lengths = (actions.of(row) for row in (ActionRow.PART, ActionRow.ROW_START, ActionRow.ROW_LEN))
+    first = np.frombuffer(actions.key(int(some[0])), np.uint8)
+    shared, words = first.size, np.empty(some.size, np.uint64)
+    which = np.unique(parts[some]).tolist()
+    for part in which:
+        shared = _shared_bytes(actions.cells[part], part, parts, starts, lengths, some, first, shared)
+    for part in which:
+        _read_words(actions.cells[part], part, parts, starts, lengths, some, shared, words)
+    return some[np.argsort(words, kind="stable")]
+
+
 def pieces(shipment: Shipment) -> Iterator[Shipment]:
     """Yield a shipment of one entry in parts of whole rows and about PIECE_CELLS cells, in order; any other shipment as it is.
 
@@ -215,6 +241,28 @@ def _end_of_piece(cells: Bytes, start: int) -> tuple[int, int, int]:
         at = cell_end(cells, at)
         count += 1
     return at, count, rows
+
+
+@unmanaged
+def _shared_bytes(
+    cells: Bytes, part: int, parts: Ints, starts: Ints, lengths: Ints, some: Ints, first: Bytes, shared: int
+) -> int:  # fmt: skip
+    """Return how many of the `shared` first bytes of the row `first` all rows of the actions of a part begin with."""
+    for action in some:
+        if parts[action] == part:
+            shared = common_bytes(first, 0, cells, starts[action], min(shared, lengths[action]))
+    return shared
+
+
+@unmanaged
+def _read_words(
+    cells: Bytes, part: int, parts: Ints, starts: Ints, lengths: Ints, some: Ints, skipped: int, words: OutWords
+) -> None:  # fmt: skip
+    """Note for each action of a part the bytes that follow the first `skipped` of its row, as a number."""
+    for i in range(some.size):
+        action = some[i]
+        if parts[action] == part:
+            words[i] = word_after(cells, starts[action], lengths[action], skipped)
 
 
 @inlined

@@ -19,7 +19,7 @@ import numpy as np
 from walferry.base.kernels.types import Flags, Ints
 from walferry.hbase.names import ServerName
 from walferry.hbase.tables.regions import Region
-from walferry.replication.sinks.hbase.actions import ActionRow, Actions
+from walferry.replication.sinks.hbase.actions import ActionRow, Actions, in_row_order
 from walferry.replication.sinks.hbase.locations import NOWHERE, RegionMap
 from walferry.replication.sinks.hbase.multi import ActionOutcome, Multi, MultiResult, RegionActions
 
@@ -118,7 +118,7 @@ def side_by_side(actions: Actions, some: Ints, most: Most) -> Iterator[Ints]:
 
 def _groups(actions: Actions, some: Ints, region_of: Ints, regions: dict[int, Region]) -> list[RegionActions]:
     return [
-        RegionActions(regions[int(region_of[which[0]])].name, group)
+        RegionActions(regions[int(region_of[which[0]])].name, in_row_order(actions, group))
         for which in _alike(region_of)
         for group in by_cluster_ids(actions, some[which])
     ]

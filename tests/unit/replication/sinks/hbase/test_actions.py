@@ -9,6 +9,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.hbase.wal.encoder import Cell, encode_varint
 from tests.unit.replication.filters.test_entry_filter import SOURCE, entry, put
@@ -24,8 +25,10 @@ from walferry.replication.sinks.hbase.actions import (
     Actions,
     ShipmentUnfit,
     find_actions,
+    in_row_order,
     pieces,
 )
+from walferry.replication.sinks.hbase.shipment import join
 
 
 def found(actions: Actions) -> list[tuple[bytes, bytes, int, bytes, bytes, int]]:
@@ -180,3 +183,25 @@ def test_a_field_of_another_wire_type_is_not_a_cluster_id(field):
     data = np.frombuffer(b"\x0a" + encode_varint(len(body)) + body, np.uint8)
     with pytest.raises(AssertionError, match="entry 0 of a shipment's part 0"):
         find_actions(type(shipment)(**{**vars(shipment), "entries": (data,)}))
+
+
+KEYS = st.binary(max_size=12).map(lambda end: b"the same beginning" + end) | st.binary(min_size=1, max_size=12)
+
+
+@given(st.lists(st.lists(KEYS, min_size=1, max_size=5), min_size=1, max_size=8), st.integers(1, 3))
+def test_actions_come_in_the_order_of_their_rows_and_those_of_a_row_in_theirs(keys: list[list[bytes]], parts: int) -> None:
+    """As far as eight bytes tell, behind what all rows begin with."""
+    entries = [entry(*(put(row=key) for key in some)) for some in keys]
+    actions = find_actions(join([shipment_of(entries[i::parts]) for i in range(parts) if entries[i::parts]]))
+    order = in_row_order(actions, np.arange(len(actions))).tolist()
+    assert sorted(order) == list(range(len(actions)))
+    rows = [actions.key(action) for action in order]
+    skipped = next(
+        count for count in range(30, -1, -1) if len({row[:count] for row in rows}) == 1 and count <= min(map(len, rows))
+    )
+    words = [row[skipped : skipped + 8].ljust(8, b"\0") for row in rows]
+    assert words == sorted(words)
+    of_row: dict[bytes, list[int]] = {}
+    for action, row in zip(order, rows, strict=True):
+        of_row.setdefault(row, []).append(action)
+    assert all(some == sorted(some) for some in of_row.values())

@@ -228,7 +228,7 @@ def test_rows_that_went_to_the_wrong_region_are_looked_up_again_though_the_serve
 
 def test_only_actions_that_have_failed_are_sent_again_with_what_follows_them_in_their_row():
     edits = [rows(b"a", b"b", b"c", value=b"%d" % i) for i in range(3)]
-    failures = iter([None, BUSY])  # of the first actions, row by row
+    failures = iter([None, None, None, BUSY])  # of the first actions, row by row: the first one of row b fails
     time = Time()
     with ScriptedPeerCluster(regions=halves()) as peer_cluster:
         peer_cluster.judge = lambda region, row: next(failures, None)

@@ -67,7 +67,7 @@ def test_each_server_gets_the_rows_of_its_regions_in_order():
     calls = calls_of_round(actions, everything(actions), places, MOST)
     assert [call.server for call in calls] == [ONE, TWO]
     assert sent(calls[0], actions) == {b"t,": [b"a", b"a"], b"t,n": [b"z"]}
-    assert sent(calls[1], actions) == {b"t,b": [b"m", b"c"], b"u,": [b"q"]}
+    assert sent(calls[1], actions) == {b"t,b": [b"c", b"m"], b"u,": [b"q"]}
 
 
 def test_actions_whose_region_nobody_has_are_left_out_and_named():
