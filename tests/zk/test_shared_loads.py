@@ -9,13 +9,14 @@ import math
 import queue
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kazoo.client import KazooClient
 
 from tests.unit.hbase.hfiles.models import split_run
 from tests.unit.replication.filters.test_entry_filter import OTHER as ELSEWHERE
@@ -28,10 +29,10 @@ from walferry.base.jobs import Backend
 from walferry.base.zk.records import encode
 from walferry.engine.summary import Status
 from walferry.hbase.rpc.errors import ConnectionFailed
-from walferry.load.records import Load, loads_of
+from walferry.load.records import Load, loads_of, note_done
 from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues.errors import LeaseLost
-from walferry.replication.queues.lease import acquire
+from walferry.replication.queues.lease import Lease, acquire
 from walferry.replication.queues.reading import queued_groups
 from walferry.replication.source.session import Session
 from walferry.shipping.bulkload import loading, peer_load
@@ -296,20 +297,24 @@ def test_what_fails_for_one_is_done_for_the_other(two: Two, failing: str) -> Non
     assert two.queued(failing) == ["2"]
 
 
+def losing(peer: str) -> Callable[..., None]:
+    """Return a `note_done` that finds the leases of a peer lost."""
+
+    def note(zk: KazooClient, record: str, load: Load, lease: Lease) -> None:
+        if lease.peer_id == peer:
+            raise LeaseLost(peer, MINE, "another run has it")
+        note_done(zk, record, load, lease)
+
+    return note
+
+
 def test_a_lead_that_cannot_be_noted_does_not_take_its_partner_with_it(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     _same(two)
-    real = peer_load.note_done
-
-    def lost(zk: Any, record: str, load: Load, lease: Any) -> None:
-        if lease.peer_id == "p":
-            raise LeaseLost("p", MINE, "another run has it")
-        real(zk, record, load, lease)
-
-    monkeypatch.setattr(peer_load, "note_done", lost)
+    monkeypatch.setattr(peer_load, "note_done", losing("p"))
     with pytest.raises(LeaseLost):
         two.load()
     assert (two.queued("p"), two.queued("q"), two.records["q"]) == (["1", "2"], ["2"], [])
-    monkeypatch.setattr(peer_load, "note_done", real)
+    monkeypatch.setattr(peer_load, "note_done", note_done)
     two.loaded = {"p": {}, "q": {}}
     two.load()
     assert two.loaded == {"p": {"t-0": [b"a"], "t-1": [b"z"]}, "q": {}}
@@ -332,14 +337,7 @@ def test_a_load_that_fails_leaves_nothing_of_either(two: Two, error: BaseExcepti
 
 def test_a_partner_that_cannot_be_noted_is_left_to_its_own_run(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     _same(two)
-    real = peer_load.note_done
-
-    def lost(zk: Any, record: str, load: Load, lease: Any) -> None:
-        if lease.peer_id == "q":
-            raise LeaseLost("q", MINE, "another run has it")
-        real(zk, record, load, lease)
-
-    monkeypatch.setattr(peer_load, "note_done", lost)
+    monkeypatch.setattr(peer_load, "note_done", losing("q"))
     assert len(two.load().done) == 1
     assert "another run has it" in two.reason
     assert (two.queued("p"), two.queued("q")) == (["2"], ["1", "2"])

@@ -199,13 +199,10 @@ def load_share(job: LoadJob, share: Share) -> ShareOutcome:
         try:
             held.take(sorted_runs(_same_edits(job, share), job.stores, wanted))
             _check_cells(job, share, held)
+            session = stack.enter_context(open_session(job.source))
         except EditsDiffer as error:
             return ShareOutcome(share.first, changed=one_line(str(error), MAX_ERROR_CHARS))
-        except (WalferryError, OSError, OutOfTime) as error:  # a WAL cannot be read any more
-            return _none_loaded(job, share, error)
-        try:
-            session = stack.enter_context(open_session(job.source))
-        except WalferryError as error:
+        except (WalferryError, OSError, OutOfTime) as error:  # a WAL cannot be read any more, or the source cannot be reached
             return _none_loaded(job, share, error)
         own, *others = [_loads_of(peer, job, share, held, session, stack) for peer in peers]
         reached = [loads for loads in (own, *others) if isinstance(loads, _Loads)]

@@ -19,7 +19,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.jobs import Tell
 from walferry.shipping.bulkload.job import LoadJob
 from walferry.shipping.bulkload.peer_load import NotForFiles, PeerLoad, TakenGroup, loadable_peer, peer_load, take_groups
-from walferry.shipping.bulkload.survey import WalSurvey
+from walferry.shipping.bulkload.survey import WalSurvey, shown
 from walferry.shipping.bulkload.targets import NO_TABLES, Targets
 from walferry.shipping.group_job import GroupJob, left_to_itself
 
@@ -58,7 +58,8 @@ def parts_of(
 def _worth_sharing(lead: PeerLoad, shared: set[str], part: PeerLoad) -> set[str]:
     """Return the groups that are still shared if a peer joins. Raises NotForFiles if the others would share too little then."""
     left = shared & {group.job.group for group in part.groups}
-    before, after = lead.only(shared).bytes_left, lead.only(left).bytes_left
+    sizes = {group.job.group: sum(wal.bytes_left for wal in group.wals) for group in lead.groups}
+    before, after = (sum(sizes[name] for name in names) for names in (shared, left))
     if not left or after < LEAST_SHARED * before:
         raise NotForFiles(
             f"only {after:,} of {before:,} bytes are in WALs that it has queued, too, read up to the same positions"
@@ -101,13 +102,13 @@ def why_not_shared(job: LoadJob, number: int, surveys: Sequence[WalSurvey]) -> s
         if number in survey.differs:
             return f"of {wal.name} it gets other edits, or the WAL has bulk loads"
         if survey.report.others and (more := sorted(theirs.tables.keys() - job.targets.tables.keys())):
-            return f"{wal.name} has edits that go by requests here, and its cluster could load table {_text(more[0])}"
+            return f"{wal.name} has edits that go by requests here, and its cluster could load table {shown(more[0])}"
         for table in survey.report.tables:
             families = job.targets.tables[table.encode()].families
             if (target := theirs.tables.get(table.encode())) is None:
                 return f"its cluster has no table {table} into which files may be loaded"
             if lacking := families.keys() - target.families.keys():
-                return f"table {table} of its cluster has no family {_text(min(lacking))}"
+                return f"table {table} of its cluster has no family {shown(min(lacking))}"
     return _crowded(job, theirs, {region for survey in surveys for region, _, _ in survey.regions})
 
 
@@ -121,7 +122,7 @@ def _crowded(job: LoadJob, theirs: Targets, regions: Collection[int]) -> str:
     for (table, number), count in into.most_common(1):
         if count > MOST_INTO_A_REGION:
             name = theirs.tables[table].regions[number].encoded_name
-            return f"region {name} of table {_text(table)} of its cluster would get the files of {count:,} regions"
+            return f"region {name} of table {shown(table)} of its cluster would get the files of {count:,} regions"
     return ""
 
 
@@ -134,7 +135,3 @@ def for_load(job: LoadJob, tables: Collection[str]) -> LoadJob:
     """Return a job of another peer with nothing but the settings of the tables that get edits: a task looks up the regions."""
     wanted = {name: replace(job.targets.tables[name], regions=()) for name in map(str.encode, tables)}
     return replace(job, targets=Targets(wanted, {}, ()))
-
-
-def _text(name: bytes) -> str:
-    return name.decode(errors="backslashreplace")
