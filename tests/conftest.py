@@ -28,6 +28,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.running.awake import Waker
 from tests.running.crashes import scheduler
 from tests.running.durations import DurationsRecorder, renews
+from tests.running.memory import clusters_should_end
 from tests.running.order import in_order
 from tests.running.quick import group_of, is_quick
 from tests.running.second_tries import SecondTries, needed_before
@@ -243,12 +244,12 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     stall_watch.reset()
     skip_if_over()
-    if getattr(item, "execution_count", 1) > 1:  # set by pytest-rerunfailures
+    if getattr(item, "execution_count", 1) > 1 or clusters_should_end(item):  # the count is set by pytest-rerunfailures
         end_all_fixtures(item.session)
 
 
 def end_all_fixtures(session: pytest.Session) -> None:
-    """Ends the fixtures of every scope: a test that runs again gets new clusters, without what it left in the old ones."""
+    """Ends the fixtures of every scope, so that the next test gets new clusters, without what is left in the old ones."""
     session._setupstate.stack.update(suspended_finalizers)  # pytest-rerunfailures keeps them for the end of the last run
     suspended_finalizers.clear()
     with contextlib.suppress(Exception):  # errors of a fixture that ends a failed cluster
