@@ -8,6 +8,7 @@ HADOOP_USER_NAME; s3a:// and the like if their fsspec package is installed.
 from __future__ import annotations
 
 import errno
+import io
 import logging
 import os
 import stat
@@ -370,8 +371,13 @@ class _RemoteFile(OpenWal):
     def _read(self, offset: int, length: int) -> bytes:
         file, lock = self._opened
         if scheme(self._url) in HDFS_SCHEMES:
-            # In small pieces: `read` would collect them in a large buffer of new memory, which takes longer than to read them.
-            return b"".join(file.read_range_stream(offset, length))
+            # Each piece is copied and freed at once. Pieces that are kept until all are there (`read`, `join`) need new memory
+            # of the operating system, which takes longer than to read them. BytesIO does not copy `bytes` that only it has.
+            out = io.BytesIO(bytes(length))
+            for piece in file.read_range_stream(offset, length):
+                out.write(piece)
+            out.truncate()
+            return out.getvalue()
         with lock:
             file.seek(offset)
             data = bytes(file.read(length))
