@@ -17,7 +17,7 @@ from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.base.zk.client import children
 from walferry.base.zk.right import LEAST_SPARE_SECONDS, Right
 from walferry.hbase.errors import EnabledPeer
-from walferry.initial_snapshot.manifest import SnapshotRegion
+from walferry.hbase.tables.snapshots import SnapshotRegion
 from walferry.initial_snapshot.region_copy import copy_rows
 from walferry.replication.locks import peer_lock
 from walferry.replication.locks.peer_lock import NO_TURN, RightLost, RowsTaken, holding_peer, row_right, turn_of

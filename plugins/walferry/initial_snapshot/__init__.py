@@ -1,8 +1,8 @@
 """The initial snapshot: brings rows that the source already has to the cluster of a new peer, before the peer's queue is shipped.
 
     targets                  makes the tables at the peer cluster as at the source, and checks that they are empty
-    snapshots, manifest      takes and deletes snapshots of the source's tables; reads a snapshot's content
-    hfiles                   reads and rewrites the metadata of an HFile
+    snapshots                takes and deletes snapshots of the source's tables
+    hfiles                   writes the metadata of an HFile's copy
     lives                    whether a table is still the same one
     region_copy              copies one region: by its files, or its rows by a scan
     files_copy               copies a region's files, and has the peer cluster load them

@@ -17,12 +17,14 @@ from itertools import zip_longest
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.systems import COPY_BYTES, NewFile, OpenWal, open_wal
 from walferry.hbase.hfiles.ends import EndWriter, FileEnd
+from walferry.hbase.hfiles.errors import UnreadableHFile
+from walferry.hbase.hfiles.opened import HFileInfo, read_info
 from walferry.hbase.tables.regions import Region
 from walferry.hbase.tables.scan import RegionPlace
-from walferry.initial_snapshot.hfiles import HFileInfo, info_without_numbers, read_info
-from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
+from walferry.hbase.tables.snapshots import SnapshotRegion, StoreFile, open_store_file
+from walferry.initial_snapshot.hfiles import info_without_numbers
 from walferry.load.copy_records import CopyWay, HeldRegion, RegionRecord
-from walferry.load.errors import BrokenSnapshot, CopyRefused, UnreadableHFile
+from walferry.load.errors import CopyRefused
 from walferry.load.file_loader import FileLoader
 from walferry.load.numbered import StagedFile
 from walferry.load.staging import delete_surely
@@ -149,18 +151,10 @@ def _age(each: FoundFile) -> tuple[int, int, str]:
 
 
 def _found(root: str, region: SnapshotRegion, file: StoreFile) -> FoundFile:
-    """Find a file, looking into its places in the order in which HBase moves files. Raises BrokenSnapshot."""
-    for place in file.places:
-        url = f"{root}/{place}"
-        try:
-            with open_wal(url) as opened:
-                return FoundFile(file, url, _info(opened, url, file.name))
-        except FileNotFoundError:
-            continue
-    raise BrokenSnapshot(
-        f"{region}: its file {file} is in none of {', '.join(f'{root}/{place}' for place in file.places)}",
-        "root_dir in the connection's extra (wal_root, if it is not set) must be the source's hbase.rootdir",
-    )
+    """Find a file. Raises BrokenSnapshot."""
+    url, opened = open_store_file(root, region, file)
+    with opened:
+        return FoundFile(file, url, _info(opened, url, file.name))
 
 
 def _info(opened: OpenWal, url: str, name: str) -> HFileInfo | None:

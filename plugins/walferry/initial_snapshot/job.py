@@ -27,10 +27,10 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.names import family_text, without_default_namespace
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.connection import Connection
+from walferry.hbase.tables.snapshots import read_manifest, regions_of, split_keys
 from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.files_copy import clean
 from walferry.initial_snapshot.lives import lives
-from walferry.initial_snapshot.manifest import read_manifest, regions_of, split_keys
 from walferry.initial_snapshot.region_copy import CopiedRegions, RegionOutcome, RegionTask, copy_some
 from walferry.initial_snapshot.snapshots import TakeSnapshot, snapshots
 from walferry.initial_snapshot.targets import check_target, has_rows, make_target, reported

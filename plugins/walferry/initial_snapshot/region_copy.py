@@ -11,12 +11,13 @@ from functools import partial
 from walferry.base.errors import WalferryError
 from walferry.base.records import Record
 from walferry.hbase.cluster import cluster_id, visibility_labels
+from walferry.hbase.tables.errors import BrokenSnapshot
 from walferry.hbase.tables.scan import ALL_VERSIONS, ScanSpec
+from walferry.hbase.tables.snapshots import SnapshotRegion
 from walferry.hbase.tables.tables import Tables
 from walferry.initial_snapshot.files_copy import COPIED_AT_ONCE, FoundFile, NeedsScan, clean, copy_files, find_files
-from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.load.copy_records import CopyWay, Records, RegionRecord, is_copied
-from walferry.load.errors import BrokenSnapshot, CopyRefused, Overtaken
+from walferry.load.errors import CopyRefused, Overtaken
 from walferry.load.fence import Claim
 from walferry.load.file_loader import FileLoader, Tries
 from walferry.load.region_lock import holding_region

@@ -16,7 +16,7 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.files.systems import list_folder
 from walferry.hbase.names import in_snapshot_name
 from walferry.hbase.rpc import master
-from walferry.initial_snapshot.manifest import SNAPSHOTS
+from walferry.hbase.tables.snapshots import SNAPSHOTS
 from walferry.replication.locks.peer_lock import turn_of_attempt
 from walferry.replication.source.session import Session
 

@@ -44,14 +44,6 @@ class Overtaken(WalferryError):
     """Another run now holds the copy, or another task the region, so this one must change nothing more."""
 
 
-class BrokenSnapshot(WalferryError):
-    """A snapshot's manifest cannot be read, or names a file that does not exist."""
-
-
-class UnreadableHFile(WalferryError):
-    """An HFile's metadata cannot be read, so the file is not copied as it is."""
-
-
 def is_refusal(error: BaseException) -> bool:
     """Return whether the peer cluster says that the same call would fail again."""
     return isinstance(error, RemoteError) and error.do_not_retry

@@ -19,7 +19,11 @@ from walferry.base.security.login import UNSECURED
 from walferry.hbase.files.errors import StoreError
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.hfiles.ends import FileEnd
+from walferry.hbase.hfiles.errors import UnreadableHFile
+from walferry.hbase.hfiles.opened import TRAILER_BYTES, HFileInfo, read_info
+from walferry.hbase.tables.errors import BrokenSnapshot
 from walferry.hbase.tables.regions import Region
+from walferry.hbase.tables.snapshots import SnapshotRegion, StoreFile
 from walferry.initial_snapshot import files_copy
 from walferry.initial_snapshot.files_copy import (
     COPIED_AT_ONCE,
@@ -31,10 +35,9 @@ from walferry.initial_snapshot.files_copy import (
     find_files,
     loads,
 )
-from walferry.initial_snapshot.hfiles import TRAILER_BYTES, HFileInfo, OtherInfo, read_info
-from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
+from walferry.initial_snapshot.hfiles import OtherInfo
 from walferry.load import file_loader, staging
-from walferry.load.errors import BrokenSnapshot, NotLoaded, UnreadableHFile
+from walferry.load.errors import NotLoaded
 from walferry.load.file_loader import LOADS, FileLoader
 from walferry.load.numbered import Destination, StagedFile
 

@@ -11,8 +11,8 @@ import pytest
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.records import decode, encode
+from walferry.hbase.tables.snapshots import SnapshotRegion
 from walferry.initial_snapshot import job, targets
-from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.region_copy import RegionTask
 from walferry.initial_snapshot.targets import MadeTarget
 from walferry.load.copied_tables import ChosenTable

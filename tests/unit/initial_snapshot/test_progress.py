@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from walferry.hbase.tables.snapshots import SnapshotRegion
 from walferry.initial_snapshot.job import _Done
-from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.region_copy import RegionTask
 from walferry.load.copy_records import CopyWay, RegionRecord
 

@@ -9,8 +9,8 @@ import pytest
 
 from walferry.base.errors import WalferryError
 from walferry.hbase.files.errors import NoFileRight, UnreadableBytes
+from walferry.hbase.tables.snapshots import SnapshotRegion
 from walferry.initial_snapshot import region_copy
-from walferry.initial_snapshot.manifest import SnapshotRegion
 from walferry.initial_snapshot.region_copy import RegionCopier, RegionTask
 from walferry.load import file_loader
 from walferry.load.copy_records import CopyWay, RegionRecord

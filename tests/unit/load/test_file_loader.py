@@ -18,14 +18,14 @@ from walferry.base.security.login import UNSECURED, Login
 from walferry.base.zk.errors import ConnectError
 from walferry.hbase.files.errors import StoreError, UnreadableBytes
 from walferry.hbase.hfiles.ends import FileEnd
+from walferry.hbase.hfiles.opened import HFileInfo
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.errors import RemoteError, RpcError, RpcTimeout
 from walferry.hbase.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
 from walferry.hbase.tables.regions import Region
+from walferry.hbase.tables.snapshots import SnapshotRegion, StoreFile
 from walferry.initial_snapshot import files_copy
 from walferry.initial_snapshot.files_copy import FoundFile, NeedsScan, copy_files
-from walferry.initial_snapshot.hfiles import HFileInfo
-from walferry.initial_snapshot.manifest import SnapshotRegion, StoreFile
 from walferry.load import file_loader
 from walferry.load.errors import LoadOvertaken, NotLoaded, Overtaken
 from walferry.load.file_loader import LOADS, TRIES, FileLoader, Tries, noted_folder

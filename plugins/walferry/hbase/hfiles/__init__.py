@@ -1,4 +1,5 @@
-"""Makes HFiles of a WAL's edits: sorts cells into runs, merges the runs, and writes the result as a file of HBase.
+"""Makes HFiles of a WAL's edits: sorts cells into runs, merges the runs, and writes the result as a file of HBase. Also reads
+HFiles.
 
     stores, sorting                 the peer cluster's stores, and WAL batches in their order
     cutting                         a run → the regions' shares of it, after a split of the peer cluster's region
@@ -9,7 +10,8 @@
     index, bloom, keys, metadata    the file's other parts
     cells                           the layout and the order of cells, which all of these share
     ends                            recognizes a moved file by its size and the bytes at its end
-    errors                          the errors in the input of HFiles
+    opened, decoding                a file's metadata and blocks; the cells in its data blocks
+    errors                          the errors in the input of HFiles, and in files that are read
 
 Nothing here opens a file or knows of Spark: runs come as buffers or as open files.
 """

@@ -1,4 +1,4 @@
-"""The errors in the input of HFiles. Every error names the thing, the place and the remedy."""
+"""The errors in the input of HFiles, and in HFiles that are read. Every error names the thing, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -90,6 +90,10 @@ class BadFamily(HFileError):
             f"family {family} of the peer cluster: {name} is {value!r}, but {expected} is needed",
             "Correct it at the peer cluster (alter in HBase's shell), and run again",
         )
+
+
+class UnreadableHFile(WalferryError):
+    """A part of an HFile cannot be read: it is of a kind that Walferry does not read, or broken."""
 
 
 def _shown(name: bytes) -> str:

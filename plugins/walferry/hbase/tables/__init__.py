@@ -6,5 +6,6 @@ scan       a scan across regions, which outlives moves, splits, merges and lost 
 mutations  changes of rows that depend on what they contain
 barriers   when a region was opened anew, and what it was made of, for serial replication
 rows       cell blocks as rows of cells
-errors     the errors of reading a table
+snapshots  a snapshot's regions with their files, and where these lie
+errors     the errors of reading a table, or a snapshot of it
 """

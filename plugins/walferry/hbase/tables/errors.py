@@ -1,4 +1,4 @@
-"""The errors of reading a table."""
+"""The errors of reading a table, or a snapshot of it."""
 
 from __future__ import annotations
 
@@ -48,3 +48,7 @@ class ScanGivenUp(WalferryError):
             f"the scan of table {table} has made no progress at row {row[:100]!r} for {seconds:.0f} s: {reason}",
             "Check that the table is enabled, and that all of its regions are open",
         )
+
+
+class BrokenSnapshot(WalferryError):
+    """A snapshot's manifest cannot be read, or names a file that does not exist."""

@@ -16,15 +16,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import parse_message
-from walferry.hbase.files.systems import open_wal
+from walferry.hbase.files.systems import OpenWal, open_wal
 from walferry.hbase.names import family_folder, is_file_name, table_text
-from walferry.load.errors import BrokenSnapshot
+from walferry.hbase.tables.errors import BrokenSnapshot
 
 SNAPSHOTS = ".hbase-snapshot"
 MAX_FILE_BYTES = 1 << 44
@@ -66,14 +67,14 @@ class SnapshotRegion:
         return f"region {self.encoded_name} of table {self.table}"
 
 
-def read_manifest(root: str, snapshot: str) -> pb.SnapshotDataManifest:
+def read_manifest(root: str, snapshot: str, most_bytes: int = MAX_MANIFEST_BYTES) -> pb.SnapshotDataManifest:
     """Read a snapshot's manifest; `root` is the URL of hbase.rootdir. Raises BrokenSnapshot, StoreError."""
     url = f"{root}/{SNAPSHOTS}/{snapshot}/data.manifest"
     try:
         with open_wal(url) as file:
-            if file.size > MAX_MANIFEST_BYTES:
+            if file.size > most_bytes:
                 raise BrokenSnapshot(
-                    f"{url} has {file.size:,} bytes, more than the {MAX_MANIFEST_BYTES:,} that are read",
+                    f"{url} has {file.size:,} bytes, more than the {most_bytes:,} that are read",
                     "Copy this table with HBase's ExportSnapshot, and name the others",
                 )
             data = file.read_at(0, file.size)
@@ -93,8 +94,23 @@ def regions_of(manifest: pb.SnapshotDataManifest, families: Collection[bytes]) -
 
     Raises BrokenSnapshot.
     """
-    found = [_region(each, families) for each in manifest.region_manifests if _has_rows(each.region_info)]
+    try:
+        found = [_region(each, families) for each in manifest.region_manifests if _has_rows(each.region_info)]
+    except UnicodeDecodeError as error:
+        raise BrokenSnapshot(f"the snapshot names a table that is not text: {error}") from error
     return sorted(found, key=lambda region: region.start)
+
+
+def open_store_file(root: str, region: SnapshotRegion, file: StoreFile, *, patience: float = 0.0) -> tuple[str, OpenWal]:
+    """Open a file of a region. Returns its URL, too. Raises BrokenSnapshot, StoreError."""
+    for place in file.places:  # in the order in which HBase moves files
+        url = f"{root}/{place}"
+        with suppress(FileNotFoundError):
+            return url, open_wal(url, patience=patience)
+    raise BrokenSnapshot(
+        f"{region}: its file {file} is in none of {', '.join(f'{root}/{place}' for place in file.places)}",
+        "root_dir in the connection's extra (wal_root, if it is not set) must be the source's hbase.rootdir",
+    )
 
 
 def split_keys(regions: Collection[SnapshotRegion]) -> list[bytes]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from walferry.base.protos import hbase_pb2 as pb
-from walferry.initial_snapshot.manifest import read_manifest, regions_of, split_keys
-from walferry.load.errors import BrokenSnapshot
+from walferry.hbase.tables.errors import BrokenSnapshot
+from walferry.hbase.tables.snapshots import read_manifest, regions_of, split_keys
 
 TABLE = pb.TableName(namespace=b"ns", qualifier=b"t")
 HFILE = "0123456789abcdef0123456789abcdef"
@@ -55,6 +55,13 @@ def test_a_link_leads_to_the_files_of_the_table_that_was_cloned():
 def test_a_name_that_leads_elsewhere_is_no_file(name):
     with pytest.raises(BrokenSnapshot, match="as a file"):
         regions_of(manifest(region(files={b"f": [name]})), [b"f"])
+
+
+def test_a_table_whose_name_is_no_text_breaks_the_snapshot():
+    broken = region(b"a", b"", {b"f": [HFILE]})
+    broken.region_info.table_name.namespace = b"\xff"
+    with pytest.raises(BrokenSnapshot, match="not text"):
+        regions_of(manifest(broken), [b"f"])
 
 
 def test_a_manifest_that_is_missing_or_broken_is_named(tmp_path):
