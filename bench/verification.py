@@ -7,7 +7,8 @@ HBase's job runs under MapReduce's local runner, with a map a core at a time and
     VerifyReplication        from the start of the JVM that `hbase org.apache…VerifyReplication` starts, to its end
     VerifyReplication, warm  in a JVM that has run the job before, from when it is asked for until its counters are there
     Connect                  a task of Airflow (bench.task) from its start to its end, through a Spark Connect server that is up
-    spark-submit             the same through spark-submit
+    Connect, files           the same, with from_files
+    spark-submit             as Connect, through spark-submit
 
  seconds    from start to end
  job        CPU-seconds of everything that runs for this: the JVM; Walferry's task with its children, and the Spark Connect server
@@ -45,8 +46,9 @@ from walferry.verification.results import read_result
 
 ROWS = int(os.environ.get("WALFERRY_BENCH_ROWS", "1000000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))
-HBASE, WARM_HBASE, CONNECT, SUBMITTED = "VerifyReplication", "VerifyReplication, warm", "Connect", "spark-submit"
-RATIOS = ((HBASE, CONNECT), (HBASE, SUBMITTED), (WARM_HBASE, CONNECT))
+HBASE, WARM_HBASE = "VerifyReplication", "VerifyReplication, warm"
+CONNECT, FILES, SUBMITTED = "Connect", "Connect, files", "spark-submit"
+RATIOS = ((HBASE, CONNECT), (HBASE, FILES), (HBASE, SUBMITTED), (WARM_HBASE, CONNECT))
 OPERATOR = "walferry.airflow.tasks.verification:VerifyPeerOperator"
 COUNTERS = ("GOODROWS", "BADROWS", *DifferenceKind)
 NAME = 24  # characters of a way's name
@@ -117,13 +119,18 @@ def by_connect(on: Sides, run_id: str) -> Took:
     return _by_task(on, run_id, Place(on.server))
 
 
+def by_files(on: Sides, run_id: str) -> Took:
+    """Run the task through the Spark Connect server, and compare files first."""
+    return _by_task(on, run_id, Place(on.server), from_files=True)
+
+
 def by_spark_submit(on: Sides, run_id: str) -> Took:
     """Run the task through spark-submit."""
     return _by_task(on, run_id, Place(slots=len(os.sched_getaffinity(0))))
 
 
-def _by_task(on: Sides, run_id: str, place: Place) -> Took:
-    ran = _task(on, run_id, place)
+def _by_task(on: Sides, run_id: str, place: Place, *, from_files: bool = False) -> Took:
+    ran = _task(on, run_id, place, from_files)
     with open_session(on.source, look_only=True) as session:
         (outcome,) = read_result(session, on.peer, run_of(TaskInstance(run_id))) or []
     if outcome.problem:
@@ -132,15 +139,15 @@ def _by_task(on: Sides, run_id: str, place: Place) -> Took:
     return Took(ran.seconds, ran.cpu_seconds, {"GOODROWS": outcome.good, "BADROWS": outcome.bad_rows, **bad})
 
 
-def _task(on: Sides, run_id: str, place: Place) -> TaskRun:
+def _task(on: Sides, run_id: str, place: Place, from_files: bool) -> TaskRun:
     no_limits = dict.fromkeys(("start_row", "stop_row", "start_time", "end_time"))
-    once = {"versions": 1, "deleted": False, "recompares": 0, "recompare_seconds": 0, "repair": False}
+    once = {"versions": 1, "deleted": False, "recompares": 0, "recompare_seconds": 0, "repair": False, "from_files": from_files}
     params = {"tables": [on.table], **no_limits, **once}
     return operate("verify_peer", OPERATOR, {"peer": on.peer}, params, on.source, run_id, place, on.log)
 
 
 WAYS: dict[str, Callable[[Sides, str], Took]] = {
-    HBASE: by_hbase, WARM_HBASE: by_warm_hbase, CONNECT: by_connect, SUBMITTED: by_spark_submit
+    HBASE: by_hbase, WARM_HBASE: by_warm_hbase, CONNECT: by_connect, FILES: by_files, SUBMITTED: by_spark_submit
 }  # fmt: skip
 
 

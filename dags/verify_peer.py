@@ -9,6 +9,9 @@ Rows that differ are compared again later, because they may be in flight. With `
 required action. Once a person has approved it, `repair` compares these tables again, and ships rows that the peer cluster still
 lacks or has differently. Rows that only the peer cluster has are reported and left alone. The DAG writes nothing to the source's
 tables.
+
+With `from_files`, both clusters take snapshots, for which they flush the tables. The tasks compare the snapshots' files, and scan
+only the rows that differ there.
 """
 
 from __future__ import annotations
@@ -45,6 +48,11 @@ PARAMS = {
     "recompare_seconds": Param(
         300, type="integer", minimum=0, maximum=3600, title="Pause before a recompare",
         description="Seconds, and twice as long before each further one. It should be longer than batches take.",
+    ),
+    "from_files": Param(
+        False, type="boolean", title="From files",
+        description="Compare the files of snapshots of both clusters first, and scan only the rows that differ there. Both "
+        "clusters flush the tables, and keep these files until the comparison ends.",
     ),
     "repair": Param(
         False, type="boolean", title="Repair",

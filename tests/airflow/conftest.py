@@ -37,7 +37,7 @@ DEFAULTS = {  # dag.test() keeps a run's parameters for the next
     "drain_recovered_queue": {"peer": None, "queue": None, "dry_run": False, "delete_orphan": False, "deadline": 120},
     "verify_peer": {
         "peer": None, "tables": None, "start_row": None, "stop_row": None, "start_time": None, "end_time": None, "versions": 1,
-        "deleted": False, "recompares": 0, "recompare_seconds": 1, "repair": False,
+        "deleted": False, "recompares": 0, "recompare_seconds": 1, "repair": False, "from_files": False,
     },
     "region_transitions": {"dry_run": True, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},
     "emergency_start": {"min_servers": 1, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},

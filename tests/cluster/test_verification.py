@@ -24,6 +24,7 @@ from walferry.verification.job import Options
 from walferry.verification.outcome import DifferenceKind, VerificationOutcome, total_of
 from walferry.verification.plan import NothingToCompare, RepairRefused, plan_verification
 from walferry.verification.ranges import compare_range
+from walferry.verification.verify_run import VerifyRun
 
 
 def verify(source: SourceCluster, peer: str, *tables: str, **options: object) -> dict[str, VerificationOutcome]:
@@ -32,8 +33,9 @@ def verify(source: SourceCluster, peer: str, *tables: str, **options: object) ->
     with open_session(source) as session:
         plan = plan_verification(session, peer, tables, chosen)
     assert not plan.problems
-    with ThreadPoolExecutor(3) as pool:
-        parts = list(pool.map(lambda part: compare_range(source, plan.peer, part, chosen), plan.parts))
+    run = VerifyRun(source=source, peer_id=peer, run_id="test", options=chosen)
+    with run.ranges(plan, print) as ranges, ThreadPoolExecutor(3) as pool:
+        parts = list(pool.map(lambda part: compare_range(source, plan.peer, part, chosen), ranges))
     return {name: total_of(name, [part for part in parts if part.table == name], 20) for name in {p.table for p in plan.parts}}
 
 

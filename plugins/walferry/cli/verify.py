@@ -44,6 +44,10 @@ differ.
 @click.option(
     "--repair", is_flag=True, help="Ship rows again that the peer cluster lacks or has differently; for managed peers only."
 )
+@click.option(
+    "--from-files", is_flag=True,
+    help="Compare the files of snapshots of both clusters first, and scan only the rows that differ there. Flushes the tables.",
+)  # fmt: skip
 @options.workers
 @options.as_json
 @click.pass_obj
@@ -75,15 +79,19 @@ def _compare(source: SourceCluster, peer_id: str, tables: tuple[str, ...], asked
     run = VerifyRun(source=source, peer_id=peer_id, run_id=run_name("verify"), tables=tables, options=asked)
     plan = run.plan()
     tell(f"peer {peer_id}: {len(plan.parts):,} regions of {len({part.table for part in plan.parts}):,} tables to compare")
-    return VerificationReport(peer_id, run.compare(plan, LocalProcesses(workers)))
+    return VerificationReport(peer_id, run.compare(plan, LocalProcesses(workers), tell))
 
 
 def _reported(report: VerificationReport) -> str:
+    from walferry.runs.reports.verification import file_lines
+
     outcomes = report.outcomes or ()
     if not outcomes:
         return "The peer gets no table, so there is nothing to compare."
     samples = [f"{s.kind} {o.table} {s.row}: {s.detail}" for o in outcomes for s in o.samples]
-    return "\n".join([table(_HEAD, [_row(o) for o in outcomes], _HEAD[1:]), *plain(samples[:MAX_SAMPLES])])
+    in_files = [f"{o.in_files:,} rows of table {o.table} were equal in files" for o in outcomes if o.in_files]
+    lines = plain([*samples[:MAX_SAMPLES], *in_files, *file_lines(outcomes)])
+    return "\n".join([table(_HEAD, [_row(o) for o in outcomes], _HEAD[1:]), *lines])
 
 
 def _row(outcome: VerificationOutcome) -> list[str | Cell]:

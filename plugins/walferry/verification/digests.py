@@ -10,7 +10,7 @@ VerifyReplication does not see them either, and a peer cluster may number visibi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from walferry.hbase.tables.rows import Rows
 from walferry.hbase.wal.cells import CELL_LENGTHS, row_of
 
 ROWS_A_BUCKET: Final = 512  # on average
-_WHOLE_HASH: Final = (1 << 64) - 1
+WHOLE_HASH: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,28 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Span:
-    """The rows after `after` (None: from the range's start) up to and including `last` (None: to the range's end)."""
+    """The rows from `start` (None: the range's first) to before `stop` (None: to the range's end)."""
 
-    after: bytes | None
-    last: bytes | None
+    start: bytes | None
+    stop: bytes | None
+
+
+class NeedsScan(Exception):
+    """The range's files cannot be compared, for the reason in the message. A signal, not an error."""
+
+
+@dataclass
+class FilesCompared:
+    """The number of rows that are equal in the files, and the spans of the others."""
+
+    rows: int = 0
+    spans: list[Span] = field(default_factory=list)
+
+    def differ(self, start: bytes | None, stop: bytes | None) -> None:
+        """Add a span, after all that were added before."""
+        if self.spans and self.spans[-1].stop == start:
+            start = self.spans.pop().start
+        self.spans.append(Span(start, stop))
 
 
 def digest(blocks: Iterable[Rows]) -> list[Bucket]:
@@ -52,9 +70,9 @@ def digest(blocks: Iterable[Rows]) -> list[Bucket]:
         while row < len(block):
             row, ended = add_rows(block.data, block.cells, block.rows, row, ROWS_A_BUCKET - 1, state)
             if ended:
-                found.append(Bucket(block.key(row - 1), int(state[0]) & _WHOLE_HASH, int(state[1])))
+                found.append(Bucket(block.key(row - 1), int(state[0]) & WHOLE_HASH, int(state[1])))
                 state[:] = 0
-    found.append(Bucket(None, int(state[0]) & _WHOLE_HASH, int(state[1])))
+    found.append(Bucket(None, int(state[0]) & WHOLE_HASH, int(state[1])))
     return found
 
 
@@ -65,11 +83,14 @@ def row_hashes(block: Rows) -> Ints:
     return out
 
 
-def differing(one: Sequence[Bucket], other: Sequence[Bucket], buckets_a_span: int) -> tuple[int, list[Span]]:
-    """Count the rows in equal buckets, and list spans of the others. A span has at most `buckets_a_span` buckets of a side."""
+def differing(one: Sequence[Bucket], other: Sequence[Bucket], buckets_a_span: int, within: Span) -> tuple[int, list[Span]]:
+    """Count the rows in equal buckets, and list spans of the others. A span has at most `buckets_a_span` buckets of a side.
+
+    The buckets are those of the rows `within` a span.
+    """
     equal, spans = 0, list[Span]()
     common = {bucket.border for bucket in one} & {bucket.border for bucket in other}
-    after: bytes | None = None
+    start = within.start
     length = 0  # buckets of the last span
     for mine, theirs in zip(_merged(one, common), _merged(other, common), strict=True):
         if (mine.hashed, mine.count) == (theirs.hashed, theirs.count):
@@ -77,14 +98,15 @@ def differing(one: Sequence[Bucket], other: Sequence[Bucket], buckets_a_span: in
             length = 0
         else:
             for border in (*sorted({*mine.inside, *theirs.inside}), mine.border):
+                stop = within.stop if border is None else border + b"\0"
                 if 0 < length < buckets_a_span:
-                    spans[-1] = Span(spans[-1].after, border)
+                    spans[-1] = Span(spans[-1].start, stop)
                     length += 1
                 else:
-                    spans.append(Span(after, border))
+                    spans.append(Span(start, stop))
                     length = 1
-                after = border
-        after = mine.border
+                start = stop
+        start = within.stop if mine.border is None else mine.border + b"\0"
     return equal, spans
 
 
@@ -92,7 +114,7 @@ def _merged(side: Sequence[Bucket], common: set[bytes | None]) -> list[Bucket]:
     """Return the buckets up to each border that both sides have as one bucket."""
     merged, hashed, count, inside = [], 0, 0, list[bytes]()
     for bucket in side:
-        hashed, count = hashed + bucket.hashed & _WHOLE_HASH, count + bucket.count
+        hashed, count = hashed + bucket.hashed & WHOLE_HASH, count + bucket.count
         if bucket.border is None or bucket.border in common:
             merged.append(Bucket(bucket.border, hashed, count, tuple(inside)))
             hashed, count, inside = 0, 0, []

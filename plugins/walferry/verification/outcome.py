@@ -35,6 +35,8 @@ class VerificationOutcome(Record):
     bad: dict[DifferenceKind, int] = field(default_factory=lambda: dict.fromkeys(DifferenceKind, 0))
     samples: list[Sample] = field(default_factory=list)
     pruned: int = 0  # rows found equal by their hashes alone
+    in_files: int = 0  # those of them that were not scanned
+    scanned_because: str = ""  # why a part's files were not compared, although that was asked for
     recompared: int = 0  # comparisons of rows that differed before
     in_flight: int = 0  # rows that differed at first and were equal later
     repaired: int = 0  # rows that were shipped again and are equal now; they count as good
@@ -51,11 +53,12 @@ def total_of(table: str, parts: Iterable[VerificationOutcome], samples: int) -> 
     """Return the outcome of a table from its ranges' outcomes, with at most `samples` samples of each kind."""
     total = VerificationOutcome(table)
     for part in parts:
-        for name in ("good", "pruned", "recompared", "in_flight", "repaired"):
+        for name in ("good", "pruned", "in_files", "recompared", "in_flight", "repaired"):
             setattr(total, name, getattr(total, name) + getattr(part, name))
         for kind, count in part.bad.items():
             total.bad[kind] += count
         total.problem = total.problem or part.problem
+        total.scanned_because = total.scanned_because or part.scanned_because
         total.seconds = max(total.seconds, part.seconds)
         total.samples += part.samples
     total.samples = sampled(total.samples, samples)

@@ -58,9 +58,9 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
     families = _families(session, peer, set(map(without_default_namespace, asked)))
     parts: list[TableRange] = []
     problems: dict[str, str] = {}
-    with _both(session, peer) as (source, peer_cluster):
+    with both_sides(session, peer) as (source, peer_cluster):
         if options.repair:
-            _check_both(source, peer_cluster, families)
+            _check_both_sides(source, peer_cluster, families)
         for table, names in sorted(families.items()):
             try:
                 peer_cluster.regions(table)
@@ -74,8 +74,8 @@ def check_repair(session: Session, peer_id: str, asked: Collection[str]) -> None
     """Raise what stands against a repair of the asked tables, or else of all, without planning ranges. Raises as above."""
     peer = _comparable(session, peer_id)
     families = _families(session, peer, set(map(without_default_namespace, asked)))
-    with _both(session, peer) as (source, peer_cluster):
-        _check_both(source, peer_cluster, families)
+    with both_sides(session, peer) as (source, peer_cluster):
+        _check_both_sides(source, peer_cluster, families)
 
 
 def _comparable(session: Session, peer_id: str) -> Peer:
@@ -87,7 +87,7 @@ def _comparable(session: Session, peer_id: str) -> Peer:
 
 
 @contextmanager
-def _both(session: Session, peer: Peer) -> Iterator[tuple[Tables, Tables]]:
+def both_sides(session: Session, peer: Peer) -> Iterator[tuple[Tables, Tables]]:
     """Connect to the tables of source and peer cluster while the block runs."""
     with (
         peer_tables(peer, session.source.login_to(peer)) as peer_cluster,
@@ -96,7 +96,7 @@ def _both(session: Session, peer: Peer) -> Iterator[tuple[Tables, Tables]]:
         yield source, peer_cluster
 
 
-def _check_both(source: Tables, peer_cluster: Tables, families: Mapping[str, Collection[bytes]]) -> None:
+def _check_both_sides(source: Tables, peer_cluster: Tables, families: Mapping[str, Collection[bytes]]) -> None:
     check_repairable(_schemas(source, families), families)
     check_repairable(_schemas(peer_cluster, families), families, " at the peer cluster")
 

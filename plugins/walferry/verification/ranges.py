@@ -1,4 +1,6 @@
-"""Compares one range of a table, in one task of the job: by hashes, then row by row where the hashes differ, and later again."""
+"""Compares one range of a table, in one task of the job: its files, if the task has them; where these differ, by hashes of
+scanned rows; where the hashes differ, row by row, and later again.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,21 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from walferry.base.errors import WalferryError
+from walferry.base.texts import one_line
+from walferry.hbase.files.logins import lend
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import Peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session
-from walferry.verification.digests import Span, differing, digest
+from walferry.verification.digests import FilesCompared, NeedsScan, Span, differing, digest
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import DifferenceKind, VerificationOutcome, sampled
 from walferry.verification.rows import Compared, compare_rows
 
 BUCKETS_A_SPAN = 64
+MAX_WHY_CHARS = 500
 MAX_KEY_BYTES = 64 << 20  # for the keys of rows that differ, in addition to one span's keys
 
 log = logging.getLogger(__name__)
@@ -39,25 +44,26 @@ class RangeComparison:
     def __init__(
         self, source: Tables, peer_cluster: Tables, part: TableRange, options: Options,
         sleep: Callable[[float], None] = time.sleep, *, max_key_bytes: int = MAX_KEY_BYTES,
+        in_files: Callable[[], FilesCompared] | None = None,
     ) -> None:  # fmt: skip
         self._source = source
         self._peer_cluster = peer_cluster
         self._part = part
         self._options = options
         self._sleep = sleep
+        self._in_files = in_files
         self._began = time.monotonic()
-        self._outcome = VerificationOutcome(part.table)
+        self._outcome = VerificationOutcome(part.table, scanned_because=part.why_scanned)
         self._spans: list[Span] = []
         self._compared: list[Compared] = []
         self._free = max_key_bytes
 
     def run(self) -> None:
         """Compare the range, and compare rows that differ again as often as the options say."""
-        whole = Span(None, None)
-        with ThreadPoolExecutor(1) as other:
-            theirs = other.submit(lambda: digest(self._scan(self._peer_cluster, whole)))
-            mine = digest(self._scan(self._source, whole))
-            self._outcome.pruned, self._spans = differing(mine, theirs.result(), BUCKETS_A_SPAN)
+        for span in self._not_equal_in_files():
+            rows, spans = self._by_hashes(span)
+            self._outcome.pruned += rows
+            self._spans += spans
         for span in self._spans:
             self._compared.append(self._kept(self._compare(span)))
         pause = self._options.recompare_seconds
@@ -70,6 +76,25 @@ class RangeComparison:
             for i in again:
                 self._outcome.recompared += self._compared[i].bad_rows
                 self._outcome.in_flight += self._settle(i)
+
+    def _not_equal_in_files(self) -> list[Span]:
+        """Compare the files. Returns the spans that are to be scanned: the whole range, if there are no files to compare."""
+        if self._in_files is not None:
+            try:
+                found = self._in_files()
+                self._outcome.pruned = self._outcome.in_files = found.rows
+                return found.spans
+            except NeedsScan as why:
+                log.info("table %s from row %r is scanned: %s", self._part.table, self._part.start, why)
+                self._outcome.scanned_because = one_line(str(why), MAX_WHY_CHARS)
+        return [Span(None, None)]
+
+    def _by_hashes(self, span: Span) -> tuple[int, list[Span]]:
+        """Scan both sides. Returns the number of rows in equal buckets, and the spans of the others."""
+        with ThreadPoolExecutor(1) as other:
+            theirs = other.submit(lambda: digest(self._scan(self._peer_cluster, span)))
+            mine = digest(self._scan(self._source, span))
+            return differing(mine, theirs.result(), BUCKETS_A_SPAN, span)
 
     @property
     def shippable(self) -> bool:
@@ -122,8 +147,8 @@ class RangeComparison:
         return compare_rows(self._scan(self._source, span), self._scan(self._peer_cluster, span), self._options.samples)
 
     def _scan(self, side: Tables, span: Span) -> Iterator[Rows]:
-        start = self._part.start if span.after is None else span.after + b"\0"
-        stop = self._part.stop if span.last is None else span.last + b"\0"
+        start = self._part.start if span.start is None else span.start
+        stop = self._part.stop if span.stop is None else span.stop
         return side.scan(self._part.table, self._options.scan(self._part.families, start, stop))
 
 
@@ -135,7 +160,7 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
             Tables(session.zk, session.nodes, login=source.login) as ours,
             peer_tables(peer, source.login_to(peer)) as theirs,
         ):
-            comparison = RangeComparison(ours, theirs, part, options)
+            comparison = RangeComparison(ours, theirs, part, options, in_files=_in_files(source, peer, part, options))
             comparison.run()
             problem = _repair(session, peer, part.table, comparison) if options.repair and comparison.shippable else ""
             outcome = comparison.outcome()
@@ -144,6 +169,17 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
     except WalferryError as error:
         log.warning("table %s from row %r: %s", part.table, part.start, error)
         return VerificationOutcome(part.table, problem=str(error))
+
+
+def _in_files(source: SourceCluster, peer: Peer, part: TableRange, options: Options) -> Callable[[], FilesCompared] | None:
+    """Return how to compare the range's files, if there are any."""
+    if part.files is None:
+        return None
+    # Most runs compare no files, and these modules take a while to import.
+    from walferry.verification.files import compare_files
+
+    lend(part.files.peer_cluster.root, source.login_to(peer).kerberos)  # a folder that the peer cluster has named
+    return partial(compare_files, part.files, part.start, part.stop, options)
 
 
 def _repair(session: Session, peer: Peer, table: str, comparison: RangeComparison) -> str:

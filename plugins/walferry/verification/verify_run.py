@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import ClassVar
@@ -20,8 +22,9 @@ from walferry.replication.source.session import open_session
 from walferry.replication.source.source_job import SourceJob
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import VerificationOutcome, total_of
-from walferry.verification.plan import VerifyPlan, check_repair, plan_verification
+from walferry.verification.plan import VerifyPlan, both_sides, check_repair, plan_verification
 from walferry.verification.results import read_result, write_result
+from walferry.verification.snapshots import with_files
 
 MAX_SAMPLES = 5000  # of each kind: the driver has to hold the samples of all ranges
 
@@ -49,7 +52,7 @@ class VerifyRun(SourceJob):
             self._check_newest()
         plan = self.plan()
         tasks, began = on.cores, time.monotonic()  # known once Spark has started
-        outcomes = self.compare(plan, on)
+        outcomes = self.compare(plan, on, say)
         say(f"{time.monotonic() - began:.1f} s to compare, some {tasks} ranges at a time")
         with open_session(self.source, look_only=True) as session:
             # A repair of a run compares fewer tables than the run's comparison.
@@ -68,6 +71,21 @@ class VerifyRun(SourceJob):
                 check_peer(session, self.peer_id)  # Walferry ships only to its own peers
             return plan_verification(session, self.peer_id, self.tables, self.options)
 
+    def ranges(self, plan: VerifyPlan, say: Tell) -> AbstractContextManager[Sequence[TableRange]]:
+        """Return the plan's ranges, with their files for the length of a block if that is asked for. Raises ConnectError."""
+        if not self.options.from_files:
+            return nullcontext(plan.parts)
+        return self._in_snapshots(plan, say)
+
+    @contextmanager
+    def _in_snapshots(self, plan: VerifyPlan, say: Tell) -> Iterator[Sequence[TableRange]]:
+        with (
+            open_session(self.source, look_only=True) as session,
+            both_sides(session, plan.peer) as (source, peer_cluster),
+            with_files(plan.parts, source, self.source.hbase_root, peer_cluster, self.peer_id, say) as parts,
+        ):
+            yield parts
+
     def check_repair(self) -> None:
         """Raise what stands against a repair of these tables. Raises WalferryError."""
         with open_session(self.source, look_only=True) as session:
@@ -82,11 +100,12 @@ class VerifyRun(SourceJob):
                     f"another run has compared peer {self.peer_id} since this one did", "Nothing is repaired. Trigger another run"
                 )
 
-    def compare(self, plan: VerifyPlan, on: Backend) -> list[VerificationOutcome]:
-        """Compare the ranges, one per task. Returns the outcome of each table. Raises BackendFailed."""
+    def compare(self, plan: VerifyPlan, on: Backend, say: Tell) -> list[VerificationOutcome]:
+        """Compare the ranges, one per task. Returns the outcome of each table. Raises ConnectError, BackendFailed."""
         options = replace(self.options, samples=max(1, min(self.options.samples, MAX_SAMPLES // max(1, len(plan.parts)))))
         compare = partial(_compare, self.source, plan.peer, options)
-        parts = on.run(compare, plan.parts, VerificationOutcome, lost=_lost)
+        with self.ranges(plan, say) as ranges:
+            parts = on.run(compare, ranges, VerificationOutcome, lost=_lost)
         check_answers("table", (part.table for part in plan.parts), (part.table for part in parts))
         tables = sorted({part.table for part in plan.parts})
         outcomes = [total_of(name, [part for part in parts if part.table == name], self.options.samples) for name in tables]

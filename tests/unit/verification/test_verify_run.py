@@ -28,10 +28,10 @@ def answering(table: str) -> Backend:
 
 
 def test_the_ranges_of_a_table_are_its_outcome_beside_what_cannot_be_compared() -> None:
-    outcomes = RUN.compare(PLAN, answering("t"))
+    outcomes = RUN.compare(PLAN, answering("t"), print)
     assert [(each.table, each.good, each.problem) for each in outcomes] == [("t", 4, ""), ("u", 0, "it is not there")]
 
 
 def test_an_answer_for_another_table_is_no_comparison() -> None:
     with pytest.raises(BackendFailed, match="the answer for table t is one for other"):
-        RUN.compare(PLAN, answering("other"))
+        RUN.compare(PLAN, answering("other"), print)

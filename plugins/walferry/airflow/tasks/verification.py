@@ -212,6 +212,7 @@ def options_of(params: Mapping[str, Any]) -> Options:
             recompares=int(params["recompares"]),
             recompare_seconds=float(params["recompare_seconds"]),
             repair=bool(params["repair"]),
+            from_files=bool(params["from_files"]),
         )
     except ValueError as error:
         raise InputError(f"a row is written as HBase's shell shows it, e.g. abc\\x00: {error}") from error

@@ -798,7 +798,7 @@ class GetClusterStatusResponse(_message.Message):
     def __init__(self, cluster_status: _Optional[_Union[ClusterStatus, _Mapping]] = ...) -> None: ...
 
 class SnapshotDescription(_message.Message):
-    __slots__ = ("name", "table", "creation_time", "type")
+    __slots__ = ("name", "table", "creation_time", "type", "ttl")
     class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         DISABLED: _ClassVar[SnapshotDescription.Type]
@@ -811,11 +811,13 @@ class SnapshotDescription(_message.Message):
     TABLE_FIELD_NUMBER: _ClassVar[int]
     CREATION_TIME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
     name: str
     table: str
     creation_time: int
     type: SnapshotDescription.Type
-    def __init__(self, name: _Optional[str] = ..., table: _Optional[str] = ..., creation_time: _Optional[int] = ..., type: _Optional[_Union[SnapshotDescription.Type, str]] = ...) -> None: ...
+    ttl: int
+    def __init__(self, name: _Optional[str] = ..., table: _Optional[str] = ..., creation_time: _Optional[int] = ..., type: _Optional[_Union[SnapshotDescription.Type, str]] = ..., ttl: _Optional[int] = ...) -> None: ...
 
 class Reference(_message.Message):
     __slots__ = ("splitkey", "range")

@@ -259,12 +259,14 @@ def _families(schema: pb.TableSchema) -> dict[str, bool]:
     }
 
 
-def take_snapshot(master: Connection, name: str, table: str) -> None:
+def take_snapshot(master: Connection, name: str, table: str, kept_seconds: int = 0) -> None:
     """Flush the table's regions, take a snapshot of it and wait until it is complete. The table may also be disabled.
+
+    HBase 2.3 or later deletes the snapshot by itself after `kept_seconds`, unless that is 0 or its cleanup of snapshots is off.
 
     With AccessController the user needs ADMIN on the table. Raises an RpcError, such as the reason why the snapshot failed.
     """
-    snapshot = pb.SnapshotDescription(name=name, table=table, type=pb.SnapshotDescription.FLUSH)
+    snapshot = pb.SnapshotDescription(name=name, table=table, type=pb.SnapshotDescription.FLUSH, ttl=kept_seconds)
     master.call("Snapshot", pb.SnapshotRequest(snapshot=snapshot), pb.SnapshotResponse)
     _polled(
         lambda: master.call("IsSnapshotDone", pb.IsSnapshotDoneRequest(snapshot=snapshot), pb.IsSnapshotDoneResponse),

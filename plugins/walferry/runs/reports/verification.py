@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
 # VerifyReplication's own names, and then our own.
 KINDS = ("ONLY_IN_SOURCE_TABLE_ROWS", "ONLY_IN_PEER_TABLE_ROWS", "CONTENT_DIFFERENT_ROWS")
 REPAIRED_KINDS = ("ONLY_IN_SOURCE_TABLE_ROWS", "CONTENT_DIFFERENT_ROWS")
-FIGURES = ("GOODROWS", "BADROWS", *KINDS, "pruned", "recompared", "in_flight", "repaired")
+FIGURES = ("GOODROWS", "BADROWS", *KINDS, "pruned", "in_files", "recompared", "in_flight", "repaired")
 SHOWN = ("GOODROWS", "BADROWS", "recompared", "in_flight", "repaired")  # figures of a table, in the log
 MAX_TABLES = 100
 MAX_SAMPLES = 100
@@ -88,7 +88,10 @@ class VerificationReport:
             "ok": not self.failures,
             "failures": self.failures[:MAX_TABLES],
             "totals": self.totals,
-            "tables": [{"table": o.table, **_figures(o), "seconds": round(o.seconds, 1)} for o in outcomes[:MAX_TABLES]],
+            "tables": [
+                {"table": o.table, **_figures(o), "seconds": round(o.seconds, 1), "scanned_because": o.scanned_because}
+                for o in outcomes[:MAX_TABLES]
+            ],
             "tables_left_out": max(0, len(outcomes) - MAX_TABLES),
             "samples": samples[:MAX_SAMPLES],
             "clocks": {side: list(found) for side, found in self.clocks.items()},
@@ -107,7 +110,7 @@ class VerificationReport:
         elif self.outcomes is not None:
             lines.append("The peer gets no table, so there is nothing to compare.")
         samples = [f"{s.kind} {o.table} {s.row}: {s.detail}" for o in outcomes for s in o.samples]
-        lines += [*samples[:MAX_SAMPLES], *self._repair_lines(), *self._clock_lines()]
+        lines += [*samples[:MAX_SAMPLES], *file_lines(outcomes), *self._repair_lines(), *self._clock_lines()]
         return "\n".join([*lines, *(f"FAILED {why}" for why in self.failures)])
 
     def _repair_lines(self) -> list[str]:
@@ -123,6 +126,13 @@ class VerificationReport:
         if abs(self.skew_ms) >= SKEW_WARNING_MS:
             lines.append(f"WARNING {clocks_apart(abs(self.skew_ms))}")
         return lines
+
+
+def file_lines(outcomes: Sequence[VerificationOutcome]) -> list[str]:
+    """Return why files that were to be compared were not, table by table."""
+    return [f"Table {o.table} was scanned, or a part of it: {o.scanned_because}" for o in outcomes if o.scanned_because][
+        :MAX_TABLES
+    ]
 
 
 def rows_to_repair(outcomes: Sequence[VerificationOutcome], most: int) -> tuple[list[str], list[str]]:

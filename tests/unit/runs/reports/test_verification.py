@@ -14,7 +14,7 @@ from walferry.verification.outcome import DifferenceKind, Sample, VerificationOu
 GOOD = VerificationOutcome("orders", good=1_000_000, pruned=1_000_000, seconds=4.2)
 PARAMS: dict[str, Any] = {
     "start_row": None, "stop_row": None, "start_time": None, "end_time": None, "versions": 1, "deleted": False, "recompares": 2,
-    "recompare_seconds": 300, "repair": False,
+    "recompare_seconds": 300, "repair": False, "from_files": False,
 }  # fmt: skip
 
 
