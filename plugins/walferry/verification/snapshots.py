@@ -77,7 +77,10 @@ def with_files(
 def _with_files(
     parts: Sequence[TableRange], source: Tables, source_root: str, peer_cluster: Tables, snapshots: _Snapshots, say: Tell
 ) -> list[TableRange]:
-    names = sorted({part.table for part in parts})
+    of_table: dict[str, list[TableRange]] = {}
+    for part in parts:
+        of_table.setdefault(part.table, []).append(part)
+    names = sorted(of_table)
     if not names:
         return []
     try:
@@ -92,7 +95,7 @@ def _with_files(
         why = one_line(str(error), MAX_SHOWN_CHARS)
         say(f"all tables are scanned: {why}")
         return [replace(part, why_scanned=why) for part in parts]
-    tables = [_Table(name, [part for part in parts if part.table == name]) for name in names]
+    tables = [_Table(name, of_table[name]) for name in names]
     for table in tables:
         if problem := _unlike(schemas[0].get(table.name), schemas[1].get(table.name), table.families):
             table.problem = problem
