@@ -43,8 +43,6 @@ MOST_OPEN: Final = 500  # files of one side of a range
 MAX_ROW_BYTES: Final = 64 << 20
 NOT_SORTED: Final = "its cells are not sorted"
 READ_AT_ONCE: Final = 4  # files
-_NO_BYTES: Final = np.empty(0, np.uint8)
-_NO_INTS: Final = np.empty(0, np.int64)
 _EARLIEST: Final = -(1 << 63)
 _LATEST: Final = (1 << 63) - 1
 
@@ -56,7 +54,7 @@ class FileCells:
         self._file, self._start, self._stop, self._piece_bytes = file, start, stop, piece_bytes
         self._follows = Follows(file.has_tags, file.has_sequence_ids)
         self._blocks = file.data_blocks(start, piece_bytes)
-        self.cells = Cells(_NO_BYTES, _NO_INTS)
+        self.cells = joined([])
         self.at = 0  # the first cell that is not compared yet
         self.ended = False  # all of the file is in `cells`
         self._read = 0  # cells

@@ -39,8 +39,8 @@ from walferry.base.kernels.compiled import unmanaged
 from walferry.base.kernels.types import Bytes, OutBytes, Word32Table
 from walferry.base.kernels.write import put_int
 
-_HEADER = struct.Struct(">8siiqBii")
-HEADER_BYTES: Final = _HEADER.size
+HEADER = struct.Struct(">8siiqBii")
+HEADER_BYTES: Final = HEADER.size
 CHECKED_BYTES: Final = 16 << 10  # bytes for each checksum
 _CRC_BYTES: Final = 4
 WORD: Final = 8
@@ -115,7 +115,7 @@ class BlockWriter:
             block = np.frombuffer(bytearray(HEADER_BYTES) + data, np.uint8)
         crc_bytes = -(-len(block) // CHECKED_BYTES) * 4
         disk_bytes = len(block) + crc_bytes
-        _HEADER.pack_into(
+        HEADER.pack_into(
             block.data, 0, kind.value, disk_bytes - HEADER_BYTES, raw_bytes, self._previous.get(kind, -1), self._checksum,
             CHECKED_BYTES, len(block),
         )  # fmt: skip

@@ -290,6 +290,32 @@ def _row_and_qualifier(
 
 
 @inlined
+def _lengths(
+    buf: Bytes, pos: int, end: int, same_key: bool, same_value: bool, out: OutBytes, before: int
+) -> tuple[int, int, int, int]:
+    """Return (keyLen, valLen, common, position after them) of a cell of DIFF or FAST_DIFF. Lengths that are the same as those of
+    the cell `before` are not there. The position is negative if there are no sound lengths.
+    """
+    key_len = val_len = 0
+    if same_key:
+        key_len = key_len_of(out, before)
+    else:
+        key_len, pos = _length(buf, pos, end)
+        if pos < 0:
+            return 0, 0, 0, pos
+    if same_value:
+        val_len = value_len_of(out, before)
+    else:
+        val_len, pos = _length(buf, pos, end)
+        if pos < 0:
+            return 0, 0, 0, pos
+    common, pos = _length(buf, pos, end)
+    if pos >= 0 and common > key_len - KEY_TAIL:
+        return 0, 0, 0, NOT_A_CELL
+    return key_len, val_len, common, pos
+
+
+@inlined
 def _diff(buf: Bytes, pos: int, end: int, before: int, family: int, family_len: int, out: OutBytes, to: int) -> tuple[int, int]:
     """Decode a cell of DIFF. Returns as `_prefix` does."""
     if pos >= end:
@@ -298,21 +324,9 @@ def _diff(buf: Bytes, pos: int, end: int, before: int, family: int, family_len: 
     pos += 1
     if before < 0 and flags & (DiffFlag.SAME_KEY_LEN | DiffFlag.SAME_VALUE_LEN | DiffFlag.SAME_TYPE | DiffFlag.DIFFERENCE):
         return NOT_A_CELL, 0
-    key_len = val_len = 0
-    if flags & DiffFlag.SAME_KEY_LEN:
-        key_len = key_len_of(out, before)
-    else:
-        key_len, pos = _length(buf, pos, end)
-        if pos < 0:
-            return NOT_A_CELL, 0
-    if flags & DiffFlag.SAME_VALUE_LEN:
-        val_len = value_len_of(out, before)
-    else:
-        val_len, pos = _length(buf, pos, end)
-        if pos < 0:
-            return NOT_A_CELL, 0
-    common, pos = _length(buf, pos, end)
-    if pos < 0 or common > key_len - KEY_TAIL:
+    same_key, same_value = flags & DiffFlag.SAME_KEY_LEN != 0, flags & DiffFlag.SAME_VALUE_LEN != 0
+    key_len, val_len, common, pos = _lengths(buf, pos, end, same_key, same_value, out, before)
+    if pos < 0:
         return NOT_A_CELL, 0
     at = _begin_cell(out, to, key_len, val_len, before, common)
     if at < 0:
@@ -352,21 +366,9 @@ def _fast_diff(buf: Bytes, pos: int, end: int, before: int, out: OutBytes, to: i
     pos += 1
     if before < 0 and flags:
         return NOT_A_CELL, 0
-    key_len = val_len = 0
-    if flags & FastFlag.SAME_KEY_LEN:
-        key_len = key_len_of(out, before)
-    else:
-        key_len, pos = _length(buf, pos, end)
-        if pos < 0:
-            return NOT_A_CELL, 0
-    if flags & FastFlag.SAME_VALUE_LEN:
-        val_len = value_len_of(out, before)
-    else:
-        val_len, pos = _length(buf, pos, end)
-        if pos < 0:
-            return NOT_A_CELL, 0
-    common, pos = _length(buf, pos, end)
-    if pos < 0 or common > key_len - KEY_TAIL:
+    same_key, same_value = flags & FastFlag.SAME_KEY_LEN != 0, flags & FastFlag.SAME_VALUE_LEN != 0
+    key_len, val_len, common, pos = _lengths(buf, pos, end, same_key, same_value, out, before)
+    if pos < 0:
         return NOT_A_CELL, 0
     at = _begin_cell(out, to, key_len, val_len, before, common)
     if at < 0:

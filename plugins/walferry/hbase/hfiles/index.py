@@ -27,7 +27,7 @@ from walferry.hbase.hfiles.blocks import BlockKind, BlockWriter, Placed
 MAX_BLOCK_BYTES: Final = 128 << 10  # hfile.index.block.max.size
 MIN_ENTRIES: Final = 16  # hfile.index.block.min.entries: a smaller block is not split, however long its keys are
 MAX_LEVELS: Final = 16
-_PLACE = struct.Struct(">qi")
+PLACE = struct.Struct(">qi")
 _MIDDLE = struct.Struct(">qii")
 _EMPTY_LEAF_BYTES: Final = 8
 
@@ -42,7 +42,7 @@ class IndexEntry:
     @property
     def place(self) -> bytes:
         """The encoded place of the block."""
-        return _PLACE.pack(self.block.offset, self.block.disk_bytes)
+        return PLACE.pack(self.block.offset, self.block.disk_bytes)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class BlockIndex:
     def add(self, entry: IndexEntry) -> None:
         """Add a data block."""
         self._leaf.append(entry)
-        self._leaf_bytes += 4 + _PLACE.size + len(entry.key)
+        self._leaf_bytes += 4 + PLACE.size + len(entry.key)
         self._blocks += 1
 
     def write_leaf(self, out: BlockWriter, *, closing: bool) -> Placed | None:

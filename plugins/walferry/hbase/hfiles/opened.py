@@ -30,8 +30,9 @@ from google.protobuf.message import DecodeError, Message
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import length_at, parse_message
-from walferry.hbase.hfiles.blocks import HEADER_BYTES, BlockKind
+from walferry.hbase.hfiles.blocks import HEADER, HEADER_BYTES, BlockKind
 from walferry.hbase.hfiles.errors import UnreadableHFile
+from walferry.hbase.hfiles.index import MAX_LEVELS, PLACE
 from walferry.hbase.values import PBUF
 from walferry.hbase.wal.header import ValueCodec
 from walferry.hbase.wal.wal_batches import RandomAccess
@@ -44,7 +45,6 @@ MAX_INFO_BYTES: Final = 64 << 20  # it may contain keys of rows, and names of co
 MAX_INFO_ENTRIES: Final = 10_000  # HBase writes some 30; a parsed entry takes some hundred bytes, however short
 MAX_BLOCK_BYTES: Final = 256 << 20  # a block has 64 kB, or one cell that is larger
 MAX_INDEX_BYTES: Final = 16 << 20  # of a block of an index; HBase writes 128 kB, and a larger root if keys are long
-MAX_LEVELS: Final = 16  # of an index
 READ_BYTES: Final = 2 << 20  # at a time
 UNKNOWN_SEQUENCE_ID: Final = -1  # also in HBase, for a file without one
 ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
@@ -52,9 +52,7 @@ ARROW_NAMES: Final = {ValueCodec.SNAPPY: "snappy", ValueCodec.LZ4: "lz4_raw", Va
 UNREADABLE: Final = (ValueError, KeyError, struct.error, zlib.error, DecodeError, OSError, pa.ArrowException)
 _BETWEEN_DATA: Final = frozenset({*DATA_MAGICS, BlockKind.LEAF_INDEX.value, BlockKind.BLOOM_CHUNK.value})
 _WITH_SEQUENCE_IDS: Final = (1).to_bytes(4)  # HFileWriterImpl.KEY_VALUE_VER_WITH_MEMSTORE
-_BLOCK = struct.Struct(">8siiqBii")
 _INT32 = struct.Struct(">i")
-_PLACE = struct.Struct(">qi")
 _ENTRY = b"\x0a"  # the tag of FileInfoProto.map_entry, its only field
 _BULK_LOADED = re.compile(r"_SeqId_(\d+)_")
 
@@ -72,16 +70,12 @@ class HFileInfo:
 
 def read_info(file: RandomAccess, url: str, name: str) -> HFileInfo:
     """Read the metadata of an open HFile; `name` is the file's name in its region. Raises UnreadableHFile, StoreError."""
-    try:
-        trailer = read_trailer(file)
-        entries = {entry.first: entry.second for entry in read_information(file, trailer).message.map_entry}
-        sequence_id = int.from_bytes(entries.get(b"MAX_SEQ_ID_KEY", b""), signed=True) if b"MAX_SEQ_ID_KEY" in entries else None
-        has_tags = int.from_bytes(entries.get(b"hfile.MAX_TAGS_LEN", b"")) > 0
-    except UNREADABLE as error:
-        raise UnreadableHFile(f"the metadata of {url} cannot be read: {error}") from error
+    opened = open_hfile(file, url)
+    number = opened.information.get(b"MAX_SEQ_ID_KEY")
+    sequence_id = UNKNOWN_SEQUENCE_ID if number is None else int.from_bytes(number, signed=True)
     if loaded := _BULK_LOADED.search(name):  # a bulk load's own number counts, whatever cluster wrote the file
         sequence_id = int(loaded[1])
-    return HFileInfo(UNKNOWN_SEQUENCE_ID if sequence_id is None else sequence_id, has_tags, trailer.entry_count)
+    return HFileInfo(sequence_id, opened.some_tags, opened.cells)
 
 
 @dataclass(frozen=True)
@@ -165,7 +159,7 @@ class HFile:
 
     def _block(self, reading: _Reading, at: int, most: int = MAX_BLOCK_BYTES) -> tuple[Block, int]:
         """Read the block at an offset. Returns it, and the offset after it. Raises one of UNREADABLE."""
-        magic, on_disk, raw_bytes, _, _, _, with_header = _BLOCK.unpack(reading.take(at, HEADER_BYTES))
+        magic, on_disk, raw_bytes, _, _, _, with_header = HEADER.unpack(reading.take(at, HEADER_BYTES))
         if not (0 <= raw_bytes <= most and HEADER_BYTES <= with_header <= HEADER_BYTES + on_disk <= most + HEADER_BYTES):
             raise ValueError(f"there is no block at byte {at:,}")
         data = reading.take(at, HEADER_BYTES + on_disk)[HEADER_BYTES:with_header]
@@ -219,8 +213,8 @@ def _root_entries(data: bytes, count: int) -> Iterator[_Entry]:
     """Read the entries of a root block. Raises ValueError, struct.error."""
     at = 0
     for _ in range(count):
-        offset, size = _PLACE.unpack_from(data, at)
-        length, at = _vint(data, at + _PLACE.size)
+        offset, size = PLACE.unpack_from(data, at)
+        length, at = _vint(data, at + PLACE.size)
         yield _Entry(_row_of(data, at, at + length), offset, size)
         at += length
 
@@ -228,13 +222,13 @@ def _root_entries(data: bytes, count: int) -> Iterator[_Entry]:
 def _entries(data: bytes) -> Iterator[_Entry]:
     """Read the entries of another block of an index. Raises ValueError, struct.error."""
     (count,) = _INT32.unpack_from(data)
-    if not 0 < count <= len(data) // _PLACE.size:
+    if not 0 < count <= len(data) // PLACE.size:
         raise ValueError(f"a block of its index has {count} entries")
     starts = struct.unpack_from(f">{count + 1}i", data, _INT32.size)
     first = _INT32.size * (count + 2)
     for start, end in pairwise(starts):
-        offset, size = _PLACE.unpack_from(data, first + start)
-        yield _Entry(_row_of(data, first + start + _PLACE.size, first + end), offset, size)
+        offset, size = PLACE.unpack_from(data, first + start)
+        yield _Entry(_row_of(data, first + start + PLACE.size, first + end), offset, size)
 
 
 def _row_of(data: bytes, key: int, end: int) -> bytes:
@@ -281,17 +275,17 @@ def read_trailer(file: RandomAccess) -> pb.FileTrailerProto:
 def read_information(file: RandomAccess, trailer: pb.FileTrailerProto) -> Information:
     """Read the file information. Raises one of UNREADABLE."""
     at = trailer.file_info_offset
-    head = bytes(file.read_at(at, _BLOCK.size))
-    magic, on_disk, raw_bytes, _, _, _, with_header = _BLOCK.unpack(head)
-    sound = 0 <= raw_bytes <= MAX_INFO_BYTES and _BLOCK.size <= with_header <= _BLOCK.size + on_disk <= MAX_INFO_BYTES
+    head = bytes(file.read_at(at, HEADER_BYTES))
+    magic, on_disk, raw_bytes, _, _, _, with_header = HEADER.unpack(head)
+    sound = 0 <= raw_bytes <= MAX_INFO_BYTES and HEADER_BYTES <= with_header <= HEADER_BYTES + on_disk <= MAX_INFO_BYTES
     if magic != INFO_MAGIC or not sound:
         raise ValueError(f"there is no file info at byte {at}")
-    data = bytes(file.read_at(at + _BLOCK.size, with_header - _BLOCK.size))
+    data = bytes(file.read_at(at + HEADER_BYTES, with_header - HEADER_BYTES))
     raw = decompressed(data, raw_bytes, ValueCodec(trailer.compression_codec))
     if not raw.startswith(PBUF):
         raise ValueError("its file info is not in protobuf")
     _check_entries(raw)
-    return Information(_delimited(pb.FileInfoProto, raw[len(PBUF) :]), data, at + _BLOCK.size + on_disk)
+    return Information(_delimited(pb.FileInfoProto, raw[len(PBUF) :]), data, at + HEADER_BYTES + on_disk)
 
 
 def _check_entries(raw: bytes) -> None:
