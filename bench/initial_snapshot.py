@@ -1,6 +1,7 @@
 """A table's initial snapshot by HBase's ExportSnapshot, by its CopyTable and by Walferry in turn, on the same clusters.
 
-    PYTHONPATH=plugins python -m bench.initial_snapshot         WALFERRY_BENCH_ROWS (1000000), WALFERRY_BENCH_ROUNDS (3)
+    PYTHONPATH=plugins python -m bench.initial_snapshot         WALFERRY_BENCH_ROWS (1000000), WALFERRY_BENCH_ROUNDS (3),
+                                                                WALFERRY_BENCH_WAYS (names of ways; all)
 
 The table lies in several files. The ways:
 
@@ -13,6 +14,8 @@ The table lies in several files. The ways:
  seconds    from start to end
  job        CPU-seconds of everything that runs for this: the JVM; Walferry's task with its children, and the Spark Connect server
  peer       CPU-seconds of the peer cluster's RegionServers meanwhile
+
+Cells are compared after the round to warm up only, since with 10 GB that takes longer than the copies.
 """
 
 from __future__ import annotations
@@ -23,14 +26,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.clusters import COLUMNS, MANAGED_PEER, REGIONS, TABLE, VALUE_BYTES, Bench, bench, region_servers_cpu
+from bench.clusters import COLUMNS, MANAGED_PEER, REGIONS, TABLE, VALUE_BYTES, Bench, Setup, bench, region_servers_cpu
 from bench.processes import TreeUsage
 from bench.task import Place, operate
 from embedded.client import GLOBAL, even_splits
 
 ROWS = int(os.environ.get("WALFERRY_BENCH_ROWS", "1000000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))
-FILES_A_REGION = 4
+FILES_A_REGION = 4  # at least: a region is flushed by itself, too
+UNCOMPACTED = {"hbase.hstore.compaction.min": "1000", "hbase.hstore.blockingStoreFiles": "1000"}  # 10 GB would need 50 of disk
 OPERATOR = "walferry.airflow.tasks.initial_snapshot:CopyTablesOperator"
 EXPORT, COPY_TABLE, CONNECT, SUBMITTED = "ExportSnapshot", "CopyTable", "Connect", "spark-submit"
 NAME = 24  # characters of a way's name
@@ -87,7 +91,15 @@ WAYS: dict[str, Callable[[Bench], tuple[float, float]]] = {
 }  # fmt: skip
 
 
-def measured(on: Bench, way: str) -> Copy:
+def chosen_ways() -> list[str]:
+    """The ways to measure. Raises SystemExit for the name of none."""
+    names = os.environ.get("WALFERRY_BENCH_WAYS", "").split() or [*WAYS]
+    if unknown := [name for name in names if name not in WAYS]:
+        raise SystemExit(f"WALFERRY_BENCH_WAYS: {unknown[0]} is none of {', '.join(WAYS)}")
+    return names
+
+
+def measured(on: Bench, way: str, *, compare: bool) -> Copy:
     """Copy in one way into a peer cluster without the table, and print what it took."""
     on.peer_cluster.drop_table(TABLE)
     if way == COPY_TABLE:
@@ -95,22 +107,22 @@ def measured(on: Bench, way: str) -> Copy:
     before = region_servers_cpu(on.peer_hbase)
     seconds, job_cpu = WAYS[way](on)
     copy = Copy(way, seconds, job_cpu, region_servers_cpu(on.peer_hbase) - before)
-    compared = on.client.compare(TABLE, on.peer_cluster)
-    if not compared.same:
+    if compare and not (compared := on.client.compare(TABLE, on.peer_cluster)).same:
         raise RuntimeError(f"{way}: {compared.different} cells differ: {compared.examples}")
     print(copy.line(), flush=True)
     return copy
 
 
-def in_turn(on: Bench, round_: int) -> list[Copy]:
+def in_turn(on: Bench, ways: list[str], round_: int, *, compare: bool = False) -> list[Copy]:
     """Copy in each way. Each round begins with another one."""
-    first = round_ % len(WAYS)
-    return [measured(on, way) for way in [*WAYS][first:] + [*WAYS][:first]]
+    first = round_ % len(ways)
+    return [measured(on, way, compare=compare) for way in ways[first:] + ways[:first]]
 
 
 def main() -> None:
     """Start the clusters, write the table, copy it in turns, print."""
-    with bench() as on:
+    ways = chosen_ways()
+    with bench(Setup(source=UNCOMPACTED)) as on:
         for part in range(FILES_A_REGION):
             rows = ROWS // FILES_A_REGION
             on.client.put_many(TABLE, rows, COLUMNS, first=part * rows, value_bytes=VALUE_BYTES)
@@ -119,15 +131,15 @@ def main() -> None:
             f"{ROUNDS} rounds of {ROWS:,} rows, {len(COLUMNS)} cells of {VALUE_BYTES} bytes each, in {REGIONS} regions, ", end=""
         )
         print(f"after one to warm up\n{HEADER}", flush=True)
-        in_turn(on, 0)
+        in_turn(on, ways, 0, compare=True)
         print("-" * len(HEADER))
-        done = [copy for round_ in range(ROUNDS) for copy in in_turn(on, round_)]
+        done = [copy for round_ in range(ROUNDS) for copy in in_turn(on, ways, round_)]
         print("-" * len(HEADER))
-        by = {way: [copy for copy in done if copy.by == way] for way in WAYS}
+        by = {way: [copy for copy in done if copy.by == way] for way in ways}
         for way, copies in by.items():
             medians = [statistics.median(of) for of in zip(*((c.seconds, c.job_cpu, c.peer_cpu) for c in copies), strict=True)]
             print(f"{way:{NAME}}{''.join(f'{median:9.1f}' for median in medians)}  (medians)")
-        for way in (CONNECT, SUBMITTED):
+        for way in (way for way in (CONNECT, SUBMITTED) if EXPORT in ways and way in ways):
             ratios = [theirs.seconds / ours.seconds for theirs, ours in zip(by[EXPORT], by[way], strict=True)]
             each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
             print(f"{way} beside {EXPORT}: {statistics.median(ratios):.2f} times as fast ({each})")
