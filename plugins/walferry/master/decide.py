@@ -4,7 +4,8 @@ The Master Rewrite Notes describe five flows. They differ only in how a region g
 same table of decisions finishes the transition, whichever flow and whichever master began it:
 
     state        server in the znode        next step
-    OFFLINE      live                       ask it to open the region (again); wait if it serves it by now
+    OFFLINE      live                       ask it to open the region (again), and after a limit another server, if there is one;
+                                            wait if it serves it by now
                  dead                       choose another server: force to OFFLINE, and ask that server
     OPENING      live                       wait; after a limit, if it says that it does not serve the region, as if it were dead
     OPENED       live, serves the region    delete the znode: the region is open
@@ -146,6 +147,9 @@ def _offline(region: Region, znode: RegionInTransition, servers: Servers, limit_
     if region.served_by:
         return Decision(Step.REPORT, f"its znode is OFFLINE, but {_one(region)} serves it. Close that with `regions close-copy`")
     if znode.server in servers.live:
+        if region.idle_seconds >= limit_seconds and servers.live != {znode.server}:
+            why = f"the server has not begun to open it for {region.idle_seconds:.0f} s"
+            return _reassign(region, znode, servers, why, avoid=znode.server)
         asked = Decision(Step.ASK_TO_OPEN, "its znode is OFFLINE and names a live server", znode.server)
         return _after_last_server(region, servers) or asked
     return _reassign(region, znode, servers, "the server that was to open it is dead")

@@ -138,14 +138,28 @@ def look(
 
 
 def decide_all(view: ClusterView, limit_seconds: float = LIMIT_SECONDS) -> list[tuple[Region, Decision]]:
-    """Decide for each region of a view. No region is opened while a live server has not said which regions it serves."""
+    """Decide for each region of a view. No region is opened while a live server has not said which regions it serves.
+
+    There is one exception: a server that was asked to open a region, has not begun, and says nothing, loses it. It can only begin
+    at the version of the znode that it was sent, so it never does once the znode has changed. If hbase:meta names this server as
+    the region's last one, it may have served the region ever since, so its answer is waited for.
+    """
     decided = []
     for region in view.regions.values():
         decision = decide(region, view.servers, limit_seconds)
-        if view.unanswered is not None and decision.step in (Step.CREATE, Step.REASSIGN, Step.ASK_TO_OPEN):
+        opens = decision.step in (Step.CREATE, Step.REASSIGN, Step.ASK_TO_OPEN)
+        if view.unanswered is not None and opens and not _fenced(view, region, decision):
             decision = view.unanswered
         decided.append((region, decision))
     return decided
+
+
+def _fenced(view: ClusterView, region: Region, decision: Decision) -> bool:
+    """Return whether the only silent server is the one that was to open the region, and cannot have begun."""
+    znode = region.znode
+    if decision.step is not Step.REASSIGN or znode is None or znode.state is not RegionState.OFFLINE:
+        return False
+    return view.silent == {znode.server} and decision.avoid == znode.server != region.last_server
 
 
 def act(

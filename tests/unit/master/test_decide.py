@@ -64,6 +64,15 @@ def test_hbase_meta_waits_for_its_wals_whatever_server_zookeeper_names_for_it(
         assert (decision.step is Step.WAIT, decision.server == DEAD) == (waits, waits)
 
 
+def test_an_offline_region_that_its_live_server_does_not_begin_to_open_within_the_limit_goes_elsewhere() -> None:
+    decision = decided(RegionState.OFFLINE, LIVE, idle=LATE, plan=Plan(LIVE, True, "balance"))
+    assert (decision.step, decision.server, decision.avoid) == (Step.REASSIGN, None, LIVE)
+    assert decided(RegionState.OFFLINE, LIVE, idle=LATE, last=DEAD, recovering=True).step is Step.WAIT
+    alone = Servers(frozenset({LIVE}), frozenset())
+    region = Region(NAME, znode(RegionState.OFFLINE, LIVE), None, frozenset(), True, None, LATE, True)
+    assert decide(region, alone, LIMIT).step is Step.ASK_TO_OPEN
+
+
 def test_an_offline_region_that_its_server_serves_was_opened_since_its_znode_was_read() -> None:
     assert decided(RegionState.OFFLINE, served_by=LIVE).step is Step.WAIT
     assert decided(RegionState.OFFLINE, served_by=LIVE, idle=LATE).step is Step.REPORT

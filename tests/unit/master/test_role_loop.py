@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.unit.master.looks import A, B, Site
+from tests.unit.master.looks import LATE, SOON, A, B, Site
 from walferry.hbase.files.store import WrongRoot
 from walferry.hbase.names import ServerName
 from walferry.master import role_loop
@@ -50,6 +50,35 @@ def test_no_server_is_asked_to_open_a_region_that_a_silent_one_may_serve(state: 
     assert [(decision.step, decision.server) for _, decision in site.look().decided] == [(Step.WAIT, B)]
 
 
+@pytest.mark.parametrize(
+    ("server", "silent", "last", "idle", "step"),
+    [
+        (B, {B}, A, LATE, Step.REASSIGN),
+        (B, {B}, A, SOON, Step.WAIT),
+        (B, {B}, B, LATE, Step.WAIT),  # it may have served the region all the time
+        (B, {A, B}, A, LATE, Step.WAIT),
+        (B, {A}, B, LATE, Step.WAIT),
+    ],
+)
+def test_a_silent_server_that_has_not_begun_to_open_a_region_loses_it(
+    server: ServerName, silent: set[ServerName], last: ServerName, idle: float, step: Step
+) -> None:
+    """It was sent a version of the region's znode, and can only begin at this one, which is gone then."""
+    site = Site()
+    site.add(1, RegionState.OFFLINE, server, last=last, idle=idle)
+    site.silent = silent
+    ((_, decision),) = site.look().decided
+    assert (decision.step, decision.avoid if step is Step.REASSIGN else server) == (step, server)
+
+
+@pytest.mark.parametrize("state", [RegionState.OPENING, RegionState.OPENED, RegionState.CLOSED, RegionState.FAILED_OPEN, None])
+def test_a_silent_server_that_may_have_begun_to_open_a_region_keeps_it(state: RegionState | None) -> None:
+    site = Site()
+    site.add(1, state, B, idle=LATE)
+    site.silent = {B}
+    assert [decision.step for _, decision in site.look().decided] == [Step.WAIT]
+
+
 def test_all_passes_wait_for_changes_by_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client keeps each different function on a znode that does not change, so the passes of weeks would fill the memory."""
     stop, watches = threading.Event(), []
@@ -58,7 +87,9 @@ def test_all_passes_wait_for_changes_by_one_function(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(role_loop, "WalSplitting", lambda *_: None)
     monkeypatch.setattr(role_loop, "_wait", lambda *_: stop.set() if len(watches) == 6 else None)
     monkeypatch.setattr(Master, "one_pass", lambda _: SimpleNamespace(acted=True, moving=False, busy=True))
-    nothing: Any = SimpleNamespace(zk=None, nodes=SimpleNamespace(in_transition="/"), wal_root="", lock=Mock(), me=None)
+    nothing: Any = SimpleNamespace(
+        zk=None, nodes=SimpleNamespace(in_transition="/"), wal_root="", lock=Mock(), me=None, changed=threading.Event()
+    )
     Master(nothing, nothing).run(stop)
     assert len(watches) == 6
     assert set(watches) == {watches[0]}
