@@ -21,9 +21,11 @@ from types import TracebackType
 from embedded.classic import classic_options
 from embedded.distributed import DistributedCluster, FileSystem
 from embedded.ephemerals import zookeeper
-from embedded.processes import SMALL_JVM, ClusterError, wait_until
+from embedded.jars import hbase_classpath, py4j_jar
+from embedded.java import helper_classes
+from embedded.processes import SMALL_JVM, ClusterError, start_java, wait_until
 
-HBCK_TIMEOUT_SECONDS = 120
+HBCK_TIMEOUT_SECONDS = CLIENT_TIMEOUT_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class MasterlessCluster(DistributedCluster):
     ) -> None:
         options = classic_options(conf, regionservers=0, multi=True)
         super().__init__(name, folder / name, files or LocalFiles(folder / "files"), options)
-        self._hbcks = 0
+        self._hbcks = self._clients = 0
 
     def start(self) -> None:
         self.launch_zookeeper()
@@ -75,6 +77,20 @@ class MasterlessCluster(DistributedCluster):
         if found is None:
             raise ClusterError("hbck did not get to its end", process.tail())
         return HbckReport(int(found[1]), process.log_text())
+
+    def switch_table(self, verb: str, table: str) -> str:
+        """Have a client of HBase 1 `enable` or `disable` a table, and wait for that. Returns its last line: done, or failed."""
+        self._clients += 1
+        process = start_java(
+            f"client{self._clients}", "walferry.embedded.TableSwitch", [verb, table], folder=self._folder,
+            classpath=[helper_classes([*hbase_classpath(), py4j_jar()]), self.address.hbase_site.parent], heap="256m",
+            options=SMALL_JVM, jars=self.options.jars,
+        )  # fmt: skip
+        wait_until(lambda: not process.alive, "the client has ended", processes=[], timeout=CLIENT_TIMEOUT_SECONDS)
+        found = re.findall(r"^(?:done|failed): .*$", process.log_text(), re.MULTILINE)
+        if not found:
+            raise ClusterError("the client did not get to its end", process.tail())
+        return str(found[-1])
 
     def __enter__(self) -> MasterlessCluster:
         try:

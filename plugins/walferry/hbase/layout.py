@@ -58,6 +58,7 @@ class ZNodes:
 
     hbaseid = _Below("hbaseid")
     master = _Below("master")
+    backup_masters = _Below("backup-masters")  # parent of one ephemeral for each HMaster that waits to become active
     running = _Below("running")  # exists while the cluster is up: without it, RegionServers stop
     meta_server = _Below("meta-region-server")  # names the server of hbase:meta; missing while no server has it
     rs = _Below("rs")  # parent of one ephemeral for each live RegionServer

@@ -11,12 +11,18 @@ RegionServers' calls to their master meanwhile. `calls` calls the RegionServers.
 `wal_splitting`, `placement` (with `locality`) and `tables` make a flow's first writes, `catalog` reads hbase:meta, and
 `role_loop` runs all these modules in a loop.
 
+`keeping` keeps the role for as long as there is no HMaster, and answers clients by `client_calls`; `no_master_stream` waits until
+there is none.
+
 For operators, `explain` describes a region, `requests` checks operators' requests, `work` carries them out with the master's
 role, and `emergency` starts a cluster whose HMaster does not start. `beside_active_master` acts while an HMaster is active, and
 `stuck_stream` waits for regions that are stuck. The commands for operators are in `cli`.
 
     beside_active_master    an operator's actions while an HMaster is active
+    client_calls            the answers to clients' calls that enable and disable tables
     errors                  errors about regions in transition
+    keeping                 the master who watches
+    no_master_stream        announces that a cluster has had no master for a while
     role_loop               the master's role at work
     snapshot                one look at a cluster, and the decision for each of its regions
     survey                  the regions that are in transition, in trouble or not served

@@ -90,6 +90,22 @@ class ServerRegistry:
                 )
 
 
+def of_master(methods: Mapping[str, Method], check: Callable[[], None]) -> dict[str, Method]:
+    """Return methods that refuse each call once `check` raises a WalferryError, which says that the role is lost."""
+
+    def checked(answer: Callable[[Any, Caller], Message]) -> Callable[[Any, Caller], Message]:
+        def answered(request: Message, caller: Caller) -> Message:
+            try:
+                check()
+            except WalferryError as error:
+                raise CallRefused(JavaException.NOT_RUNNING_YET, str(error)) from error
+            return answer(request, caller)
+
+        return answered
+
+    return {name: Method(method.parameter, checked(method.answer)) for name, method in methods.items()}
+
+
 class MasterCalls:
     """The answers of the holder of the master's role.
 
@@ -112,17 +128,7 @@ class MasterCalls:
             "GetLastFlushedSequenceId": Method(pb.GetLastFlushedSequenceIdRequest, self._last_flushed),
             "ReportRegionStateTransition": Method(pb.ReportRegionStateTransitionRequest, self._transition),
         }
-        return {SERVICE: {name: Method(method.parameter, self._if_master(method.answer)) for name, method in methods.items()}}
-
-    def _if_master(self, answer: Callable[[Any, Caller], Message]) -> Callable[[Any, Caller], Message]:
-        def checked(request: Message, caller: Caller) -> Message:
-            try:
-                self._check()
-            except WalferryError as error:
-                raise CallRefused(JavaException.NOT_RUNNING_YET, str(error)) from error
-            return answer(request, caller)
-
-        return checked
+        return {SERVICE: of_master(methods, self._check)}
 
     def _startup(self, request: pb.RegionServerStartupRequest, caller: Caller) -> pb.RegionServerStartupResponse:
         host = request.use_this_hostname_instead or host_name(caller.host)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -26,6 +27,7 @@ from kazoo.client import KazooClient, TransactionRequest
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.security.login import UNSECURED, Login
 from walferry.base.zk.acls import readable_by_all
 from walferry.base.zk.client import NOT_AS_READ, ZNode, expected, read, retried
 from walferry.base.zk.errors import Contention
@@ -34,6 +36,7 @@ from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.names import ServerName
 from walferry.hbase.rpc.server import RpcServer
 from walferry.hbase.values import PBUF, decode_message, server_in
+from walferry.master.client_calls import ClientCalls
 from walferry.master.cluster_znodes import create_missing
 from walferry.master.errors import ClockAhead, LiveMaster, RoleHeld, RoleLost
 from walferry.master.master_calls import MAX_SKEW_SECONDS, MasterCalls, ServerRegistry
@@ -50,12 +53,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Role:
-    """The master's role while a run has it. All its writes to ZooKeeper go through `lock`, or `writes` on top of it."""
+    """The master's role while a run has it. All its writes to ZooKeeper go through `lock`, or `writes` on top of it.
+
+    `changed` is set when there may be work for a pass.
+    """
 
     me: ServerName
     lock: FencedLock
     writes: MasterWrites
     registry: ServerRegistry
+    changed: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ class Candidate:
 
     `root_dir` is the URL of hbase.rootdir for this process. `settings` are sent to RegionServers that start, see MasterCalls;
     they are not needed where the servers' own configuration is complete. The run listens at `listen`, and RegionServers reach it
-    at `host`. With port 0 the system chooses a port.
+    at `host`. With port 0 the system chooses a port. If it `serves_clients`, HBase's clients may enable and disable tables.
     """
 
     holder: str
@@ -74,6 +81,8 @@ class Candidate:
     listen: str = "127.0.0.1"
     port: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
+    serves_clients: bool = False
+    login: Login = UNSECURED
 
 
 @contextmanager
@@ -87,15 +96,18 @@ def acting_as_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, candidate: 
         lock = take_role(zk, nodes, own, candidate.holder, candidate.run)
         at_the_end.callback(lock.release)
         registry = ServerRegistry()
-        calls = MasterCalls(registry, lock.check, candidate.settings)
-        server = at_the_end.enter_context(RpcServer(calls.services(), candidate.listen, candidate.port))
+        changed = threading.Event()
+        services = dict(MasterCalls(registry, lock.check, candidate.settings).services())
+        if candidate.serves_clients:
+            services |= ClientCalls(zk, nodes, lock, changed, candidate.login).services()
+        server = at_the_end.enter_context(RpcServer(services, candidate.listen, candidate.port))
         me = ServerName(candidate.host, server.port, int(time.time() * 1000))
         publish(zk, nodes, lock, me)
         at_the_end.callback(withdraw, nodes, lock)
         check_clock(zk, nodes, me)
         created = create_missing(zk, nodes, lock, candidate.root_dir)
         log.info("%s acts as the master of %s%s", me, nodes.base, f"; created {', '.join(created)}" if created else "")
-        yield Role(me, lock, MasterWrites(zk, nodes, own, lock), registry)
+        yield Role(me, lock, MasterWrites(zk, nodes, own, lock), registry, changed)
 
 
 def take_role(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, run: str | None = None) -> FencedLock:

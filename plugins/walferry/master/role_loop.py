@@ -263,9 +263,14 @@ class Master:
             self._tell(f"region {move.encoded_name}: moves from {move.source} to {move.destination} for balance")
         return placement.begin_moves(view, planned, self._role.writes, self._cluster.servers)
 
-    def run(self, stop: threading.Event, balance_seconds: float | None = BALANCE_SECONDS) -> None:
-        """Make passes until `stop` is set. Raises the role's errors, and others that another try cannot repair."""
-        changed = threading.Event()
+    def run(
+        self, stop: threading.Event, balance_seconds: float | None = BALANCE_SECONDS, *, yields: bool = False
+    ) -> Sequence[str]:
+        """Make passes until `stop` is set, or, if this master `yields`, until an HMaster waits to become active.
+
+        Returns the HMasters that wait. Raises the role's errors, and others that another try cannot repair.
+        """
+        changed, zk, nodes = self._role.changed, self._cluster.zk, self._cluster.nodes
 
         def on_change(_: WatchedEvent) -> None:
             changed.set()  # one function for all passes: kazoo keeps each different one of a znode until the znode changes
@@ -277,8 +282,10 @@ class Master:
             changed.clear()
             pause = min(2 * pause, SLOW_SECONDS)
             try:
-                live_servers(self._cluster.zk, self._cluster.nodes, on_change)
-                children(self._cluster.zk, self._cluster.nodes.in_transition, on_change)
+                live_servers(zk, nodes, on_change)
+                children(zk, nodes.in_transition, on_change)
+                if yields and (waiting := children(zk, nodes.backup_masters, on_change)):
+                    return waiting
                 done = self.one_pass()
                 if done.acted or done.moving:
                     pause = BUSY_SECONDS
@@ -293,6 +300,7 @@ class Master:
                     raise
                 self._tell(f"this pass failed: {error}")
             _wait(stop, changed, pause)
+        return ()
 
 
 def _wait(stop: threading.Event, changed: threading.Event, seconds: float) -> None:

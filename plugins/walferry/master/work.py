@@ -35,6 +35,7 @@ from walferry.replication.source.session import Session
 WAIT_SECONDS = 600.0
 PAUSE_SECONDS = 0.5
 MAX_LEFT = 20  # regions that an error names
+AGAIN_SECONDS, MAX_SAID = 600.0, 10_000  # of lines that are not repeated
 
 Tell = Callable[[str], None]
 
@@ -44,7 +45,7 @@ class WorkTerms:
     """The terms under which a run holds the role. RegionServers call `host`:`port`; the default host is this machine's name.
 
     `listen` is the address to listen on, by default the host's address. `holder` is the run's name for people; a killed attempt
-    of the same `run` loses the role at once.
+    of the same `run` loses the role at once. If it `serves_clients`, HBase's clients may enable and disable tables.
     """
 
     holder: str
@@ -54,6 +55,7 @@ class WorkTerms:
     port: int = 0
     limit_seconds: float = LIMIT_SECONDS
     wait_seconds: float = WAIT_SECONDS
+    serves_clients: bool = False
 
 
 def cluster_of(session: Session) -> Cluster:
@@ -87,19 +89,25 @@ def at_work(session: Session, terms: WorkTerms, tell: Tell) -> Iterator[tuple[Cl
     root = source.hbase_root
     check_files(session.zk, session.nodes, source.wal_root)
     host = terms.host or socket.getfqdn()
-    candidate = Candidate(terms.holder, root, terms.run, host, terms.listen or host, terms.port)
+    candidate = Candidate(
+        terms.holder, root, terms.run, host, terms.listen or host, terms.port, serves_clients=terms.serves_clients,
+        login=source.login,
+    )  # fmt: skip
     locality = HdfsLocality(root, source.login.user or user_name())
     with acting_as_master(session.zk, session.nodes, session.own, candidate) as role:
         yield cluster, role, Master(cluster, role, locality=locality, limit_seconds=terms.limit_seconds, tell=once(tell))
 
 
 def once(tell: Tell) -> Tell:
-    """Make a `tell` that drops repeated lines: passes come every second, and mostly repeat the lines of the pass before."""
-    reported: set[str] = set()
+    """Make a `tell` that drops lines until they were not said for a while: passes mostly repeat the lines of the pass before."""
+    said: dict[str, float] = {}  # when each line was said last, whether it was dropped or not; the oldest comes first
 
     def tell_new(line: str) -> None:
-        if line not in reported:
-            reported.add(line)
+        before = said.pop(line, -AGAIN_SECONDS)
+        now = said[line] = time.monotonic()
+        while len(said) > MAX_SAID:
+            del said[next(iter(said))]
+        if now - before >= AGAIN_SECONDS:
             tell(line)
 
     return tell_new

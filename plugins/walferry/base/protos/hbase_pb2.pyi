@@ -1357,6 +1357,48 @@ class ReportRegionStateTransitionResponse(_message.Message):
     error_message: str
     def __init__(self, error_message: _Optional[str] = ...) -> None: ...
 
+class IsMasterRunningRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class IsMasterRunningResponse(_message.Message):
+    __slots__ = ("is_master_running",)
+    IS_MASTER_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    is_master_running: bool
+    def __init__(self, is_master_running: _Optional[bool] = ...) -> None: ...
+
+class EnableTableRequest(_message.Message):
+    __slots__ = ("table_name", "nonce_group", "nonce")
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    NONCE_GROUP_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    table_name: TableName
+    nonce_group: int
+    nonce: int
+    def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ..., nonce_group: _Optional[int] = ..., nonce: _Optional[int] = ...) -> None: ...
+
+class EnableTableResponse(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
+class DisableTableRequest(_message.Message):
+    __slots__ = ("table_name", "nonce_group", "nonce")
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    NONCE_GROUP_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    table_name: TableName
+    nonce_group: int
+    nonce: int
+    def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ..., nonce_group: _Optional[int] = ..., nonce: _Optional[int] = ...) -> None: ...
+
+class DisableTableResponse(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
 class ClusterUp(_message.Message):
     __slots__ = ("start_date",)
     START_DATE_FIELD_NUMBER: _ClassVar[int]

@@ -279,6 +279,11 @@ def read(zk: KazooClient, path: str) -> ZNode | None:
         return None
 
 
+def exists(zk: KazooClient, path: str, watch: Watch | None = None) -> bool:
+    """Return whether the znode exists. `watch` is called once, when it is created, changed or deleted."""
+    return retried(zk, zk.exists, path, watch=watch) is not None
+
+
 def just_written(zk: KazooClient, path: str) -> ZNode:
     """Create or set an empty znode of Walferry's own. Its modification time is the time on ZooKeeper's clock."""
     retried(zk, zk.ensure_path, path)

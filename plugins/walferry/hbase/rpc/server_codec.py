@@ -41,6 +41,10 @@ class JavaException(enum.StrEnum):
     NOT_RUNNING_YET = f"{_HBASE}.ipc.ServerNotRunningYetException"
     CLOCK_OUT_OF_SYNC = f"{_HBASE}.ClockOutOfSyncException"
     YOU_ARE_DEAD = f"{_HBASE}.YouAreDeadException"
+    TABLE_NOT_FOUND = f"{_HBASE}.TableNotFoundException"
+    TABLE_NOT_ENABLED = f"{_HBASE}.TableNotEnabledException"
+    TABLE_NOT_DISABLED = f"{_HBASE}.TableNotDisabledException"
+    ACCESS_DENIED = f"{_HBASE}.security.AccessDeniedException"
 
 
 class CallRefused(WalferryError):
