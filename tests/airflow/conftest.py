@@ -41,6 +41,9 @@ DEFAULTS = {  # dag.test() keeps a run's parameters for the next
     },
     "region_transitions": {"dry_run": True, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},
     "emergency_start": {"min_servers": 1, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},
+    "region_master": {
+        "patience": 0, "balance_minutes": 0, "yields": True, "clients": True, "limit_minutes": 10, "host": "localhost",
+    },
     "retention": {"ttl": 600, "warn_held_gib": 100, "warn_blocked_hours": 24, "warn_days_left": 0, "listed": 200},
     "check_connections": {"source_conn_id": "hbase_source", "peer": None},
     "watch_replication": {"source_conn_id": "hbase_source", "warn_days_left": 0},

@@ -38,6 +38,12 @@ OPTIONS = {
     "watch_schedule": Option(
         "When the DAG watch_replication runs: a cron expression. Behind semicolons a source may have one of its own.", "* * * * *"
     ),
+    "region_masters": Option(
+        "The connections of source clusters of HBase 1, separated by commas, of which the DAG region_master keeps the master's "
+        "role while no HMaster is active. For others it runs by hand only.",
+        None,
+        "legacy",
+    ),
     "docs": Option(
         "The http or https address of Walferry's docs, as `make docs` builds them. The replication page's notices link to their "
         "runbooks there.",

@@ -8,6 +8,7 @@ handing_back        the tasks that hand a peer back to HBase: preview → approv
 initial_snapshot    the tasks of an initial snapshot
 quarantine          the tasks that give up the rest of a broken WAL: look → approve → permit → ship → check
 recovery            the common tasks of the DAGs of recovery, and the tasks by which people choose recovered queues
+region_master       the task that keeps the master's role of a cluster of HBase 1
 regions             the tasks of the DAGs for regions of HBase 1: report → act → check, and preview → approve → start → …
 replay              the tasks that ship an interval again: plan → ship → report
 retention           the tasks of the retention DAG: report → check, and in parallel the archive's TTL

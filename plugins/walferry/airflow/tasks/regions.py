@@ -145,12 +145,12 @@ def check(after: dict[str, Any]) -> None:
 
 def terms() -> WorkTerms:
     """Return how this run takes the master's role, from the run's parameters."""
-    from walferry.master.work import WorkTerms
+    from walferry.master.work import WAIT_SECONDS, WorkTerms
 
     context = get_current_context()
     params, ti = context["params"], context["ti"]
     name = f"{ti.dag_id} {ti.run_id} {ti.task_id}"
-    limit, wait = 60 * params["limit_minutes"], 60 * params["wait_minutes"]
+    limit, wait = 60 * params["limit_minutes"], 60 * params.get("wait_minutes", WAIT_SECONDS / 60)
     return WorkTerms(name, name, params["host"] or None, params["listen"] or None, params["port"], limit, wait)
 
 
