@@ -48,6 +48,7 @@ class Setup:
     compressed: bool = False  # whether the source compresses its WALs, with dictionaries and values with SNAPPY
     round_trip: float = 0.0  # seconds to the peer cluster's RegionServers
     source: dict[str, str] = field(default_factory=dict)  # more settings of the source
+    source_heap: str = "1g"  # of each of its RegionServers
 
     @property
     def codecs(self) -> tuple[Path, ...]:
@@ -66,7 +67,7 @@ class Setup:
             **self.source,
         }
         return {
-            "source": ClusterOptions(source, regionserver_heap="1g", regionserver_jvm=(), classpath=self.codecs),
+            "source": ClusterOptions(source, regionserver_heap=self.source_heap, regionserver_jvm=(), classpath=self.codecs),
             "peer_cluster": ClusterOptions(regionserver_heap="3g", regionserver_jvm=(), round_trip=self.round_trip),
         }
 

@@ -15,6 +15,7 @@ The table lies in several files. The ways:
  job        CPU-seconds of everything that runs for this: the JVM; Walferry's task with its children, and the Spark Connect server
  peer       CPU-seconds of the peer cluster's RegionServers meanwhile
 
+ExportSnapshot copies no file that is still in the peer cluster's archive, so the archive is emptied before each copy.
 Cells are compared after the round to warm up only, since with 10 GB that takes longer than the copies.
 """
 
@@ -30,6 +31,7 @@ from bench.clusters import COLUMNS, MANAGED_PEER, REGIONS, TABLE, VALUE_BYTES, B
 from bench.processes import TreeUsage
 from bench.task import Place, operate
 from embedded.client import GLOBAL, even_splits
+from walferry.hbase.files.systems import delete_folder
 
 ROWS = int(os.environ.get("WALFERRY_BENCH_ROWS", "1000000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))
@@ -102,6 +104,7 @@ def chosen_ways() -> list[str]:
 def measured(on: Bench, way: str, *, compare: bool) -> Copy:
     """Copy in one way into a peer cluster without the table, and print what it took."""
     on.peer_cluster.drop_table(TABLE)
+    delete_folder(f"{on.peer_hbase.address.wal_root}/archive/data/default/{TABLE}")
     if way == COPY_TABLE:
         on.peer_cluster.create_table(TABLE, {"f": GLOBAL}, even_splits(REGIONS))
     before = region_servers_cpu(on.peer_hbase)
@@ -122,7 +125,7 @@ def in_turn(on: Bench, ways: list[str], round_: int, *, compare: bool = False) -
 def main() -> None:
     """Start the clusters, write the table, copy it in turns, print."""
     ways = chosen_ways()
-    with bench(Setup(source=UNCOMPACTED)) as on:
+    with bench(Setup(source=UNCOMPACTED, source_heap="3g")) as on:
         for part in range(FILES_A_REGION):
             rows = ROWS // FILES_A_REGION
             on.client.put_many(TABLE, rows, COLUMNS, first=part * rows, value_bytes=VALUE_BYTES)
