@@ -6,13 +6,14 @@ have come to a halt to their end, balances, and lets HBase's clients enable and 
 gives it the role at once, and waits again. The run ends only if it is killed or fails, and the next one goes on from ZooKeeper.
 
 This runs by itself only for the sources that the option `region_masters` in section `[walferry]` of Airflow's configuration
-names; for others a run may be triggered by hand. RegionServers and clients must reach the worker under `host` and `port`.
+names; for others a run may be triggered by hand. RegionServers and clients must reach the worker under `host` and `port`, whose
+defaults are in the option `region_master_address`.
 """
 
 from __future__ import annotations
 
 from walferry.airflow.source_dags import dag_of_each_source
-from walferry.airflow.tasks.region_master import KEPT_PARAMS, RegionMasterOperator, kept_for
+from walferry.airflow.tasks.region_master import RegionMasterOperator, kept_for, kept_params
 
 TRIES = 10_000  # the run has to outlive workers
 
@@ -21,7 +22,7 @@ TRIES = 10_000  # the run has to outlive workers
     schedule=kept_for,
     max_active_runs=1,
     description="Keep the master's role of an HBase 1 cluster that has no HMaster",
-    params=KEPT_PARAMS,
+    params=kept_params,
     minutes=1,
     retries=TRIES,
     about="regions",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.rpc.errors import RemoteError, ServerNotReady, TableNotFound
 from walferry.hbase.rpc.server import RpcServer
 from walferry.master import client_calls
-from walferry.master.catalog import META_INFO, CatalogRead
+from walferry.master.catalog import CatalogRead
 from walferry.master.client_calls import MAX_NONCES, RIGHTS_TABLE, SERVICE, ClientCalls
 from walferry.master.tables import TableState, read_state
 
@@ -30,11 +31,23 @@ def changed() -> threading.Event:
 @pytest.fixture
 def client(flows: Flows, changed: threading.Event, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
     """A client, of a cluster whose hbase:meta has the table t only."""
-    catalog = {"1": SimpleNamespace(info=pb.RegionInfo(table_name=name("t"))), "2": SimpleNamespace(info=META_INFO)}
-    monkeypatch.setattr(client_calls, "read_catalog", lambda *_, **__: CatalogRead(catalog))
-    calls = ClientCalls(flows.world.zk, flows.world.nodes, flows.lock, changed)
+    known(monkeypatch, "t", "hbase:namespace")
+    calls = ClientCalls(flows.world.zk, flows.world.nodes, flows.lock, flows.lock.check, changed)
     with RpcServer(calls.services()) as server, Connection("127.0.0.1", server.port, SERVICE) as connection:
         yield connection
+
+
+def known(monkeypatch: pytest.MonkeyPatch, *tables: str) -> list[None]:
+    """Let hbase:meta have these tables. Returns a list that grows with each look at it."""
+    looks: list[None] = []
+    catalog: Any = {table: SimpleNamespace(info=pb.RegionInfo(table_name=name(table))) for table in (*tables, "hbase:meta")}
+
+    def read_catalog(*_: Any, **__: Any) -> CatalogRead:
+        looks.append(None)
+        return CatalogRead(catalog)
+
+    monkeypatch.setattr(client_calls, "read_catalog", read_catalog)
+    return looks
 
 
 def name(table: str) -> pb.TableName:
@@ -110,6 +123,16 @@ def test_there_must_be_such_a_table(flows: Flows, client: Connection):
     assert read_state(flows.world.zk, flows.world.nodes, "n:other").version is None
 
 
+def test_who_asks_for_tables_that_there_are_not_has_hbase_meta_read_only_now_and_then(
+    client: Connection, monkeypatch: pytest.MonkeyPatch
+):
+    looks = known(monkeypatch, "t")
+    for number in range(5):
+        with pytest.raises(TableNotFound):
+            disable(client, f"x{number}")
+    assert len(looks) == 1
+
+
 def test_while_hbase_meta_cannot_be_read_a_client_may_try_again(client: Connection, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(client_calls, "read_catalog", lambda *_, **__: CatalogRead({}, complete=False))
     with pytest.raises(RemoteError, match=r"IOException: .*hbase:meta cannot be read now") as raised:
@@ -117,14 +140,22 @@ def test_while_hbase_meta_cannot_be_read_a_client_may_try_again(client: Connecti
     assert not raised.value.do_not_retry
 
 
-def test_hbase_meta_stays_enabled(flows: Flows, client: Connection):
-    with pytest.raises(RemoteError, match="hbase:meta is always enabled"):
-        disable(client, "hbase:meta")
-    assert read_state(flows.world.zk, flows.world.nodes, "hbase:meta").version is None
+@pytest.mark.parametrize("table", ["hbase:meta", "hbase:namespace", "hbase:acl"])
+def test_hbase_s_own_tables_stay_enabled(flows: Flows, client: Connection, table: str):
+    with pytest.raises(RemoteError, match=f"{table} is one of HBase's own, and stays enabled"):
+        disable(client, table)
+    assert read_state(flows.world.zk, flows.world.nodes, table).version is None
 
 
-def test_a_cluster_that_keeps_rights_refuses_since_we_check_none(flows: Flows, client: Connection):
-    flows.world.zk.create(flows.world.nodes.table(RIGHTS_TABLE), b"", makepath=True)
+@pytest.mark.parametrize("by", ["table", "znode"])
+def test_a_cluster_that_keeps_rights_refuses_since_we_check_none(
+    flows: Flows, client: Connection, monkeypatch: pytest.MonkeyPatch, by: str
+):
+    """ZooKeeper may have lost all data, or the table may have been dropped."""
+    if by == "table":
+        known(monkeypatch, "t", RIGHTS_TABLE)
+    else:
+        flows.world.zk.create(flows.world.nodes.rights, b"")
     for call in (disable, enable):
         with pytest.raises(RemoteError, match="AccessDeniedException: this cluster keeps rights in hbase:acl"):
             call(client)
@@ -132,7 +163,7 @@ def test_a_cluster_that_keeps_rights_refuses_since_we_check_none(flows: Flows, c
 
 
 def test_what_hbase_can_do_besides_is_refused_for_good(client: Connection):
-    with pytest.raises(RemoteError, match="MasterService has no method 'CreateTable' here") as raised:
+    with pytest.raises(RemoteError, match="can only enable and disable tables: start an HMaster for all else") as raised:
         client.call("CreateTable", pb.DisableTableRequest(table_name=name("t")), pb.DisableTableResponse)
     assert raised.value.do_not_retry
 

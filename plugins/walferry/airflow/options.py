@@ -44,6 +44,12 @@ OPTIONS = {
         None,
         "legacy",
     ),
+    "region_master_address": Option(
+        "The host, or host:port, under which RegionServers and clients reach such a run. Empty: the worker's full name, and any "
+        "free port. Behind semicolons a source may have one of its own.",
+        None,
+        "worker1.example.org:16000",
+    ),
     "docs": Option(
         "The http or https address of Walferry's docs, as `make docs` builds them. The replication page's notices link to their "
         "runbooks there.",

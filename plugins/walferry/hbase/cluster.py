@@ -8,7 +8,7 @@ from kazoo.exceptions import NoAuthError
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import one_line
-from walferry.base.zk.client import Watch, children, hosts, read, whose
+from walferry.base.zk.client import Watch, children, has_znode, hosts, read, whose
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.errors import ClusterError, NoPeerYet, StorageError
 from walferry.hbase.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
@@ -72,9 +72,9 @@ def is_live(zk: KazooClient, nodes: ZNodes, server: str) -> bool:
     """Return whether the RegionServer has a session now. Raises ClusterError if there is no cluster."""
     if not is_server_name(server):
         return False
-    if zk_has(zk, f"{nodes.rs}/{server}"):
+    if has_znode(zk, f"{nodes.rs}/{server}"):
         return True
-    if not zk_has(zk, nodes.rs):
+    if not has_znode(zk, nodes.rs):
         raise _no_cluster(zk, nodes)
     return False
 
@@ -102,11 +102,11 @@ def check_queues(zk: KazooClient, nodes: ZNodes, *, peers_in_files: bool = False
 
     Raises StorageError.
     """
-    if nodes.in_table or zk_has(zk, nodes.queues):
+    if nodes.in_table or has_znode(zk, nodes.queues):
         if peers_in_files:
             return
         # HBase creates the znode with the first peer and never deletes it.
-        if not zk_has(zk, nodes.peers) and (queue := _any_queue(zk, nodes)) is not None and not zk_has(zk, nodes.peers):
+        if not has_znode(zk, nodes.peers) and (queue := _any_queue(zk, nodes)) is not None and not has_znode(zk, nodes.peers):
             raise StorageError(
                 f"there are queues ({queue}), but no {nodes.peers} on {hosts(zk)}: peers are kept elsewhere "
                 "(hbase.replication.peer.storage.impl=filesystem). Set peers_root in the connection's extra to their folder"
@@ -144,7 +144,7 @@ def check_layout(zk: KazooClient, nodes: ZNodes, server: str, found: Iterable[st
         wrong, layout = {LOCK}, str(QueueLayout.CLASSIC)
     else:
         return
-    if wrong and not any(zk_has(zk, nodes.peer(name)) for name in wrong & {LOCK, PEERS_LEVEL}):  # a peer may have this name
+    if wrong and not any(has_znode(zk, nodes.peer(name)) for name in wrong & {LOCK, PEERS_LEVEL}):  # a peer may have this name
         raise StorageError(
             f"{nodes.queue_server(server)} has {min(wrong)}, which the layout {nodes.layout} does not have: set queue_layout in "
             f"the connection's extra to {layout}; if an upgrade to 2.x left it behind, delete it. Nothing was changed"
@@ -156,8 +156,3 @@ def _any_queue(zk: KazooClient, nodes: ZNodes) -> str | None:
         for name in children(zk, nodes.server_queues(server)) or ():
             return nodes.queue(server, name)
     return None
-
-
-def zk_has(zk: KazooClient, path: str) -> bool:
-    """Return whether the znode exists."""
-    return read(zk, path) is not None

@@ -67,6 +67,7 @@ class ZNodes:
     queues = _Below("replication/rs")  # parent of one for each server with queues; its cversion is HBase's optimistic lock
     in_transition = _Below("region-in-transition")  # parent of one for each region in transition; HBase 1 only
     tables = _Below("table")  # parent of one for each table ever enabled or disabled, with its state; HBase 1 only
+    rights = _Below("acl")  # parent of one for each table with rights; only the AccessController creates it
     split_tasks = _Below("splitWAL")  # parent of one task for each dead server's WAL that a live server must split; HBase 1 only
     visibility_labels = _Below("visibility/labels")  # labels and their ordinals; only the VisibilityController creates it
 

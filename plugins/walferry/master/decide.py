@@ -4,8 +4,8 @@ The Master Rewrite Notes describe five flows. They differ only in how a region g
 same table of decisions finishes the transition, whichever flow and whichever master began it:
 
     state        server in the znode        next step
-    OFFLINE      live                       ask it to open the region (again), and after a limit another server, if there is one;
-                                            wait if it serves it by now
+    OFFLINE      live                       ask it to open the region (again); wait if it serves it by now; after a limit, if it
+                                            does not open any region meanwhile, ask another server
                  dead                       choose another server: force to OFFLINE, and ask that server
     OPENING      live                       wait; after a limit, if it says that it does not serve the region, as if it were dead
     OPENED       live, serves the region    delete the znode: the region is open
@@ -81,14 +81,15 @@ class Servers:
     """The servers as the master sees them. `recovering` lists the dead servers whose WALs are not split yet, and `with_meta_wals`
     the ones among them with WALs of hbase:meta.
 
-    `splitting` lists the servers that split or merge a region now, `closing` the servers that were asked to close a region, and
-    `draining` the servers that are to get no regions.
+    `splitting` lists the servers that split or merge a region now, `closing` the servers that were asked to close a region,
+    `opening` the servers that open one, and `draining` the servers that are to get no regions.
     """
 
     live: frozenset[ServerName]
     recovering: frozenset[ServerName]
     splitting: frozenset[ServerName] = frozenset()
     closing: frozenset[ServerName] = frozenset()
+    opening: frozenset[ServerName] = frozenset()
     draining: frozenset[ServerName] = frozenset()
     with_meta_wals: frozenset[ServerName] = frozenset()
 
@@ -147,7 +148,8 @@ def _offline(region: Region, znode: RegionInTransition, servers: Servers, limit_
     if region.served_by:
         return Decision(Step.REPORT, f"its znode is OFFLINE, but {_one(region)} serves it. Close that with `regions close-copy`")
     if znode.server in servers.live:
-        if region.idle_seconds >= limit_seconds and servers.live != {znode.server}:
+        idle = znode.server not in servers.opening and servers.live != {znode.server}  # else it may be the region's turn later
+        if region.idle_seconds >= limit_seconds and idle:
             why = f"the server has not begun to open it for {region.idle_seconds:.0f} s"
             return _reassign(region, znode, servers, why, avoid=znode.server)
         asked = Decision(Step.ASK_TO_OPEN, "its znode is OFFLINE and names a live server", znode.server)

@@ -7,7 +7,11 @@ class RoleHeld(WalferryError):
     """Another run acts as the cluster's master."""
 
     def __init__(self, holder: str, since: str) -> None:
-        super().__init__(f"{holder} acts as the cluster's master since {since}", "Wait until it has ended")
+        super().__init__(
+            f"{holder} acts as the cluster's master since {since}",
+            "Wait until it has ended. A run of region_master does not end by itself: pause that DAG, mark its run as failed, "
+            "act, and unpause the DAG",
+        )
 
 
 class RoleLost(WalferryError):

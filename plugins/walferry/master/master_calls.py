@@ -56,6 +56,7 @@ class ServerRegistry:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._dead: set[ServerName] = set()
+        self.reports = 0  # of servers, so far
 
     @property
     def dead(self) -> frozenset[ServerName]:
@@ -76,6 +77,7 @@ class ServerRegistry:
     def report(self, server: ServerName) -> None:
         """Take a server's report. The server may have started under another master. Raises Refused if it was given up."""
         self._check(server, "reports")
+        self.reports += 1
 
     def give_up(self, server: ServerName) -> None:
         """From now on, tell the server that it is dead. Call this before its WALs are fenced."""

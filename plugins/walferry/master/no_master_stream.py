@@ -6,7 +6,7 @@ import time
 
 from kazoo.client import KazooClient
 
-from walferry.base.zk.client import Watch, exists
+from walferry.base.zk.client import Watch, has_znode
 from walferry.base.zk.watcher import Watcher
 from walferry.hbase.cluster import cluster_id
 from walferry.replication.source.cluster import SourceCluster
@@ -30,8 +30,8 @@ class NoMasterStream(Watcher):
         return await self.first(self._look, lambda: self._next)
 
     def _look(self, zk: KazooClient, watch: Watch) -> float | None:
-        running = exists(zk, self._nodes.running, watch)
-        if exists(zk, self._nodes.master, watch) or not running:
+        running = has_znode(zk, self._nodes.running, watch)
+        if has_znode(zk, self._nodes.master, watch) or not running:
             if not running:
                 cluster_id(zk, self._nodes)  # raises a clear error if there is no cluster
             self._since = self._next = None

@@ -133,7 +133,8 @@ def look(
     errors = [*broken.values(), *broken_plans.values()]
     splitting = frozenset(znode.server for znode in znodes.values() if znode.state in OF_SPLITS)
     closing = frozenset(znode.server for znode in znodes.values() if znode.state is RegionState.CLOSING)
-    seen = Servers(live, recovering, splitting, closing, draining)
+    opening = frozenset(znode.server for znode in znodes.values() if znode.state in (RegionState.OPENING, RegionState.OPENED))
+    seen = Servers(live, recovering, splitting, closing, opening, draining)
     return ClusterView(seen, online, regions, catalog, stored, silent, errors)
 
 

@@ -96,13 +96,20 @@ def acting_as_master(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, candidate: 
         lock = take_role(zk, nodes, own, candidate.holder, candidate.run)
         at_the_end.callback(lock.release)
         registry = ServerRegistry()
-        changed = threading.Event()
+        changed, published = threading.Event(), threading.Event()
+
+        def check() -> None:
+            lock.check()
+            if not published.is_set():
+                raise RoleLost("it has not been published yet")
+
         services = dict(MasterCalls(registry, lock.check, candidate.settings).services())
         if candidate.serves_clients:
-            services |= ClientCalls(zk, nodes, lock, changed, candidate.login).services()
+            services |= ClientCalls(zk, nodes, lock, check, changed, candidate.login).services()
         server = at_the_end.enter_context(RpcServer(services, candidate.listen, candidate.port))
         me = ServerName(candidate.host, server.port, int(time.time() * 1000))
         publish(zk, nodes, lock, me)
+        published.set()
         at_the_end.callback(withdraw, nodes, lock)
         check_clock(zk, nodes, me)
         created = create_missing(zk, nodes, lock, candidate.root_dir)

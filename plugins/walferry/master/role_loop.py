@@ -19,7 +19,7 @@ from kazoo.protocol.states import WatchedEvent
 from walferry.base.errors import WalferryError
 from walferry.base.security.login import UNSECURED, Login
 from walferry.base.texts import one_line
-from walferry.base.zk.client import children
+from walferry.base.zk.client import Watch, children
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.files.store import WALS, WrongRoot
 from walferry.hbase.layout import OwnZNodes, ZNodes
@@ -28,9 +28,12 @@ from walferry.master import placement, startup, tables
 from walferry.master.calls import CalledServers
 from walferry.master.catalog import CatalogRead, read_catalog
 from walferry.master.decide import Decision, Region, Step
+from walferry.master.errors import ClockAhead, RoleLost
+from walferry.master.master_calls import MAX_SKEW_SECONDS
 from walferry.master.placement import Placeable, spread
 from walferry.master.reconcile import LIMIT_SECONDS, Catalog, Choose, ClusterView, Known, PassOutcome, act, decide_all, look
 from walferry.master.role import Role
+from walferry.master.states import RegionState
 from walferry.master.tables import table_of
 from walferry.master.wal_splitting import SplitProgress, WalSplitting, recover, servers_with_wals, with_meta_wals
 from walferry.master.znodes import META_ENCODED_NAME, encoded_name
@@ -42,6 +45,7 @@ MOVING_SECONDS = 10.0
 ASK_AGAIN_SECONDS = 10.0  # a server works through a queue, and another request costs it time
 MAX_LINE_CHARS = 2000  # an error about a znode may repeat much of it
 BALANCE_SECONDS = 300.0  # hbase.balancer.period
+FAILING_SECONDS = 600.0
 
 Locality = Callable[[Sequence[Known]], Mapping[str, Mapping[str, float]]]  # by encoded name and host, from 0 to 1
 
@@ -144,8 +148,9 @@ class Pass:
 
     @property
     def busy(self) -> bool:
-        """Whether some work is not finished yet."""
-        in_transition = any(region.znode is not None for region in self.view.regions.values())
+        """Whether some work is not finished yet. What only people can do is not waited for."""
+        left = {each.region.name for each in self.outcomes if each.decision.step is Step.REPORT}
+        in_transition = any(region.znode is not None and region.name not in left for region in self.view.regions.values())
         return bool(in_transition or self.acted or self.view.servers.recovering or self.view.silent)
 
     @property
@@ -192,6 +197,7 @@ class Master:
         self._limit_seconds = limit_seconds
         self._tell = tell
         self._asked: dict[tuple[str, int], float] = {}  # when, by region and version of its znode; only saves calls
+        self._offline: dict[tuple[str, int], float] = {}  # since when a region is known to be OFFLINE, in the same way
 
     def one_pass(self, only: frozenset[str] | None = None, table: str | None = None) -> Pass:
         """Take all steps that can be taken now: for all regions, for `only` these, or for the regions of one `table`.
@@ -206,7 +212,7 @@ class Master:
             only = frozenset(encoded for encoded, known in view.catalog.items() if table_of(known.info) == table)
             states = {name: state for name, state in states.items() if name == table}
         decided = decide_for(view, read, self._limit_seconds, only)
-        decided = self._without_asked(decided)
+        decided = self._without_asked(self._patient(decided, view.silent))
         outcomes = act(view, decided, self._role.writes, cluster.servers, choose_for(view, decided, self._locality))
         failed = {encoded_name(outcome.region.name) for outcome in outcomes if outcome.error is not None}
         self._asked = {key: at for key, at in self._asked.items() if key[0] not in failed}
@@ -218,6 +224,27 @@ class Master:
         for line in [*done.lines(), *(one_line(str(error), MAX_LINE_CHARS) for error in read.broken)]:
             self._tell(line)
         return done
+
+    def _patient(
+        self, decided: Sequence[tuple[Region, Decision]], silent: frozenset[ServerName]
+    ) -> list[tuple[Region, Decision]]:
+        """Have a server asked to open a region, for as long as it may take, before the region goes to another server.
+
+        Another master may have left the znode, long ago, and died before it has asked anybody.
+        """
+        now, since, kept = time.monotonic(), {}, []
+        limit = max(self._limit_seconds, ASK_AGAIN_SECONDS)
+        for region, decision in decided:
+            znode = region.znode
+            if znode is not None and znode.state is RegionState.OFFLINE:
+                key = (znode.encoded_name, znode.version)
+                since[key] = self._offline.get(key, now)
+                if decision.step is Step.REASSIGN and decision.avoid == znode.server and now - since[key] < limit:
+                    step = Step.WAIT if znode.server in silent else Step.ASK_TO_OPEN
+                    decision = Decision(step, "its znode is OFFLINE and names a live server", znode.server)
+            kept.append((region, decision))
+        self._offline = since
+        return kept
 
     def _without_asked(self, decided: Sequence[tuple[Region, Decision]]) -> list[tuple[Region, Decision]]:
         """Replace requests to servers that were just asked by waits, and note the other requests."""
@@ -236,15 +263,18 @@ class Master:
         self._asked = asked
         return kept
 
-    def start(self, minimum: int = startup.MIN_SERVERS) -> bool:
+    def start(self, minimum: int = startup.MIN_SERVERS, leave: Callable[[], bool] | None = None) -> bool:
         """Wait for servers. If this is the start of a cluster, clear the regions left in transition from the time before.
 
-        Returns False for a failover. The passes do the rest: hbase:meta first, then all other regions at once.
+        Returns False for a failover, or if `leave()` is true. The passes do the rest: hbase:meta first, then all other regions at
+        once.
         """
-        cluster = self._cluster
-        servers = startup.wait_for_servers(lambda: live_servers(cluster.zk, cluster.nodes), minimum)
+        cluster, left = self._cluster, leave or (lambda: False)
+        servers = startup.wait_for_servers(lambda: live_servers(cluster.zk, cluster.nodes), minimum, leave=left)
         self._tell(f"{len(servers)} RegionServers are there")
-        view = startup.first_look(lambda: cluster.look()[0])
+        view = startup.first_look(lambda: cluster.look()[0], left)
+        if left():
+            return False
         if why_not := startup.why_not_startup(view):
             self._tell(f"this is a failover: {why_not}")
             return False
@@ -258,49 +288,68 @@ class Master:
         if why_not := placement.why_not_balance(view, complete=read.complete):
             self._tell(f"regions are not balanced now: {why_not}")
             return []
+        if not placement.plan_moves(view):  # where blocks lie takes many calls, and changes only what is moved
+            return []
         planned = placement.plan_moves(view, self._locality(list(read.regions.values())))
         for move in planned:
             self._tell(f"region {move.encoded_name}: moves from {move.source} to {move.destination} for balance")
         return placement.begin_moves(view, planned, self._role.writes, self._cluster.servers)
 
     def run(
-        self, stop: threading.Event, balance_seconds: float | None = BALANCE_SECONDS, *, yields: bool = False
-    ) -> Sequence[str]:
-        """Make passes until `stop` is set, or, if this master `yields`, until an HMaster waits to become active.
+        self,
+        stop: threading.Event,
+        balance_seconds: float | None = BALANCE_SECONDS,
+        before: Callable[[Watch], object] | None = None,
+    ) -> None:
+        """Make passes until `stop` is set, or until `before`, which is called before each pass, returns something that is true.
 
-        Returns the HMasters that wait. Raises the role's errors, and others that another try cannot repair.
+        Raises the role's errors, ClockAhead, others that another try cannot repair, and the last one of passes that have all
+        failed for FAILING_SECONDS.
         """
         changed, zk, nodes = self._role.changed, self._cluster.zk, self._cluster.nodes
 
         def on_change(_: WatchedEvent) -> None:
             changed.set()  # one function for all passes: kazoo keeps each different one of a znode until the znode changes
 
-        pause = BUSY_SECONDS
-        next_balance = time.monotonic() + (balance_seconds or 0.0)
+        pause, ahead = BUSY_SECONDS, time.time() - time.monotonic()
+        good = time.monotonic()
+        next_balance = good + (balance_seconds or 0.0)
         while not stop.is_set():
-            self._role.lock.check()
             changed.clear()
             pause = min(2 * pause, SLOW_SECONDS)
             try:
+                self._check(ahead)
+                if before is not None and before(on_change):
+                    return
                 live_servers(zk, nodes, on_change)
                 children(zk, nodes.in_transition, on_change)
-                if yields and (waiting := children(zk, nodes.backup_masters, on_change)):
-                    return waiting
                 done = self.one_pass()
+                good = time.monotonic()
                 if done.acted or done.moving:
                     pause = BUSY_SECONDS
                 elif not done.busy:
                     pause = IDLE_SECONDS
-                if not done.busy and balance_seconds is not None and time.monotonic() >= next_balance:
+                if not done.busy and balance_seconds is not None and good >= next_balance:
                     pause = BUSY_SECONDS if self.balance() else IDLE_SECONDS
                     next_balance = time.monotonic() + balance_seconds
+            except RoleLost:
+                raise
             except WalferryError as error:
                 self._role.lock.check()
-                if not error.retry_helps:
+                if not error.retry_helps or time.monotonic() - good > FAILING_SECONDS:
                     raise
                 self._tell(f"this pass failed: {error}")
             _wait(stop, changed, pause)
-        return ()
+
+    def _check(self, ahead: float) -> None:
+        """Raise the role's errors if the role is lost, and ClockAhead if the clock has jumped since the role was taken.
+
+        Writes check the role, but in a quiet cluster there are none. `ahead` is by how much time.time() was ahead then.
+        """
+        self._role.lock.write(lambda multi: None)
+        jumped = time.time() - time.monotonic() - ahead
+        if jumped > MAX_SKEW_SECONDS:
+            raise ClockAhead(jumped, MAX_SKEW_SECONDS)
 
 
 def _wait(stop: threading.Event, changed: threading.Event, seconds: float) -> None:

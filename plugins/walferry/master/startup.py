@@ -21,19 +21,27 @@ WAIT_SECONDS = 4.5  # hbase.master.wait.on.regionservers.timeout
 GIVE_UP_SECONDS = 600.0
 ANSWER_SECONDS = 30.0
 _POLL_SECONDS = 0.05
+_LOOK_SECONDS = 0.2  # a look reads hbase:meta, and asks all servers
+
+
+def _never() -> bool:
+    return False
 
 
 def wait_for_servers(
-    live: Callable[[], frozenset[ServerName]], minimum: int, give_up_seconds: float = GIVE_UP_SECONDS
+    live: Callable[[], frozenset[ServerName]],
+    minimum: int,
+    give_up_seconds: float = GIVE_UP_SECONDS,
+    leave: Callable[[], bool] = _never,
 ) -> frozenset[ServerName]:
     """Wait until there are enough servers and no more come, as HBase's master does.
 
     This needs at least `minimum` servers from `live`, WAIT_SECONDS since the beginning, and SETTLED_SECONDS since the last server
-    came or went. After `give_up_seconds` it returns the servers that have come.
+    came or went. After `give_up_seconds`, or once `leave()` is true, it returns the servers that have come.
     """
     began = changed = time.monotonic()
     servers = live()
-    while time.monotonic() - began < give_up_seconds:
+    while time.monotonic() - began < give_up_seconds and not leave():
         now = time.monotonic()
         if len(servers) >= minimum and now - began >= WAIT_SECONDS and now - changed >= SETTLED_SECONDS:
             break
@@ -44,14 +52,14 @@ def wait_for_servers(
     return servers
 
 
-def first_look(look: Callable[[], ClusterView]) -> ClusterView:
-    """Look until all servers have said which regions they serve, but at most for ANSWER_SECONDS.
+def first_look(look: Callable[[], ClusterView], leave: Callable[[], bool] = _never) -> ClusterView:
+    """Look until all servers have said which regions they serve, but at most for ANSWER_SECONDS, or until `leave()` is true.
 
     A server creates its znode some moments before it answers calls. While a server is silent, a start looks like a failover.
     """
     began = time.monotonic()
-    while (view := look()).silent and time.monotonic() - began < ANSWER_SECONDS:
-        time.sleep(_POLL_SECONDS)
+    while (view := look()).silent and time.monotonic() - began < ANSWER_SECONDS and not leave():
+        time.sleep(_LOOK_SECONDS)
     return view
 
 

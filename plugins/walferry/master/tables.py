@@ -37,7 +37,7 @@ from walferry.master.writes import MasterWrites
 from walferry.master.znodes import Readings, decoded
 
 DISABLE = Plan(None, False, "the table is disabled")
-META_TABLE = "hbase:meta"  # is never disabled, whatever its znode says: otherwise no region could be opened
+_META = "hbase:meta"  # is never disabled, whatever its znode says: otherwise no region could be opened
 
 
 class TableState(IntEnum):
@@ -95,7 +95,7 @@ def advance(
     regions = _by_table(view)
     unknown = {table_of(known.info) for encoded, known in view.catalog.items() if encoded not in view.regions}
     for table, stored in states.items():
-        if table == META_TABLE:
+        if table == _META:
             continue
         its = regions.get(table, {})
         if stored.state in (TableState.DISABLING, TableState.DISABLED):  # an open that another master has begun may end later

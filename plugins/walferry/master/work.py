@@ -99,16 +99,18 @@ def at_work(session: Session, terms: WorkTerms, tell: Tell) -> Iterator[tuple[Cl
 
 
 def once(tell: Tell) -> Tell:
-    """Make a `tell` that drops lines until they were not said for a while: passes mostly repeat the lines of the pass before."""
-    said: dict[str, float] = {}  # when each line was said last, whether it was dropped or not; the oldest comes first
+    """Make a `tell` that says a line again only after a while: passes mostly repeat the lines of the pass before."""
+    said: dict[str, float] = {}  # when each line was said last, the oldest first
 
     def tell_new(line: str) -> None:
-        before = said.pop(line, -AGAIN_SECONDS)
-        now = said[line] = time.monotonic()
-        while len(said) > MAX_SAID:
+        now = time.monotonic()
+        if now - said.get(line, -AGAIN_SECONDS) < AGAIN_SECONDS:
+            return
+        said.pop(line, None)
+        said[line] = now
+        if len(said) > MAX_SAID:
             del said[next(iter(said))]
-        if now - before >= AGAIN_SECONDS:
-            tell(line)
+        tell(line)
 
     return tell_new
 

@@ -71,6 +71,8 @@ def test_an_offline_region_that_its_live_server_does_not_begin_to_open_within_th
     alone = Servers(frozenset({LIVE}), frozenset())
     region = Region(NAME, znode(RegionState.OFFLINE, LIVE), None, frozenset(), True, None, LATE, True)
     assert decide(region, alone, LIMIT).step is Step.ASK_TO_OPEN
+    at_work = Servers(frozenset({LIVE, OTHER}), frozenset(), opening=frozenset({LIVE}))
+    assert decide(region, at_work, LIMIT).step is Step.ASK_TO_OPEN  # it works through a long queue
 
 
 def test_an_offline_region_that_its_server_serves_was_opened_since_its_znode_was_read() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,9 @@ from tests.unit.master.looks import LATE, SOON, A, B, Site
 from walferry.hbase.files.store import WrongRoot
 from walferry.hbase.names import ServerName
 from walferry.master import role_loop
-from walferry.master.decide import Region, Servers, Step
-from walferry.master.reconcile import ClusterView
+from walferry.master.decide import MAX_FAILURES, Region, Servers, Step
+from walferry.master.plans import Plan
+from walferry.master.reconcile import LIMIT_SECONDS, ClusterView, PassOutcome
 from walferry.master.role_loop import MOVING_SECONDS, Cluster, Master, Pass
 from walferry.master.states import RegionState
 from walferry.master.znodes import RegionInTransition
@@ -77,6 +79,71 @@ def test_a_silent_server_that_may_have_begun_to_open_a_region_keeps_it(state: Re
     site.add(1, state, B, idle=LATE)
     site.silent = {B}
     assert [decision.step for _, decision in site.look().decided] == [Step.WAIT]
+
+
+def master_of(limit_seconds: float) -> Master:
+    role: Any = SimpleNamespace(lock=Mock(), me=None, writes=None, changed=threading.Event())
+    cluster: Any = SimpleNamespace(zk=None, nodes=None, wal_root="file:///x")
+    return Master(cluster, role, limit_seconds=limit_seconds)
+
+
+def test_a_server_is_asked_before_it_loses_a_region_that_was_offline_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The master that wrote the znode may have died before it asked the server, hours before another one looks."""
+    clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(role_loop, "time", clock)
+    site, master = Site(), master_of(LIMIT_SECONDS)
+    encoded = site.add(1, RegionState.OFFLINE, B, idle=10 * LATE)
+
+    def steps() -> list[tuple[Step, ServerName | None]]:
+        return [(each.step, each.server) for _, each in master._patient(site.look().decided, frozenset(site.silent))]
+
+    assert steps() == [(Step.ASK_TO_OPEN, B)]
+    clock.now += LIMIT_SECONDS - 1
+    assert steps() == [(Step.ASK_TO_OPEN, B)]
+    site.silent = {B}
+    assert steps() == [(Step.WAIT, B)]
+    site.silent = set()
+    clock.now += 2
+    assert steps() == [(Step.REASSIGN, None)]
+    region = site.regions[encoded]
+    assert region.znode is not None
+    site.regions[encoded] = replace(region, znode=replace(region.znode, version=region.znode.version + 1))
+    assert steps() == [(Step.ASK_TO_OPEN, B)]  # another master has assigned it anew
+
+
+def test_without_a_limit_a_server_still_gets_the_time_for_one_request() -> None:
+    site, master = Site(), master_of(0.0)
+    site.add(1, RegionState.OFFLINE, B, idle=LATE)
+    assert [each.step for _, each in master._patient(site.look().decided, frozenset())] == [Step.ASK_TO_OPEN]
+
+
+def test_what_only_people_can_do_does_not_keep_it_busy() -> None:
+    site = Site()
+    site.add(1, RegionState.FAILED_OPEN, A, plan=Plan(None, True, "x", MAX_FAILURES))
+    site.add(2, served_by=(A,))
+    decided = site.look().decided
+    outcomes = [PassOutcome(region, decision) for region, decision in decided if decision.step is not Step.WAIT]
+    assert [each.decision.step for each in outcomes] == [Step.REPORT]
+    assert not Pass(site.look().view, outcomes, []).busy
+    site.add(3, RegionState.OPENING, A)
+    assert Pass(site.look().view, outcomes, []).busy
+
+
+def test_where_blocks_lie_is_asked_only_if_regions_are_to_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes calls for each region, and up to a minute, in which nobody looks after a dead server."""
+    site, master, asked = Site(), master_of(LIMIT_SECONDS), []
+    for number in range(8):
+        site.add(number, served_by=(A,) if number < 4 else (B,))
+    master._locality = lambda known: asked.append(len(known)) or {}  # type: ignore[func-returns-value]
+    found = site.look()
+    master._cluster = SimpleNamespace(look=lambda: (found.view, found.read), servers=None)  # type: ignore[assignment]
+    assert (master.balance(), asked) == ([], [])
+    monkeypatch.setattr(role_loop.placement, "begin_moves", lambda _view, planned, *_: planned)
+    for number in range(8, 14):
+        site.add(number, served_by=(A,))
+    found = site.look()
+    assert len(master.balance()) == 3
+    assert asked == [14]
 
 
 def test_all_passes_wait_for_changes_by_one_function(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,10 @@ call it there, and a pass over many regions would hold up all other triggers of 
 
 from __future__ import annotations
 
+import copy
 import threading
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -18,12 +21,58 @@ from walferry.airflow.endings import ends_plainly
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import LiteralFields
 from walferry.airflow.options import option
+from walferry.airflow.sources import MAX_SHOWN_CHARS, WrongSources, of_source
 from walferry.airflow.tasks.common import source
 from walferry.airflow.tasks.regions import ROLE_PARAMS, terms
 from walferry.airflow.triggers.no_master import NoMasterTrigger
+from walferry.base.texts import one_line
 
-OPTION = "region_masters"
-KEPT_PARAMS = {
+OPTION, ADDRESS = "region_masters", "region_master_address"
+STALE_SECONDS = 60.0  # between the trigger's event and the worker's start; then an HMaster may have come back
+
+
+def kept_for(conn_id: str) -> str | None:
+    """Return when the role of a source's cluster is kept by itself: for the sources of the option, as long as the DAG runs."""
+    return "*/5 * * * *" if conn_id in chosen() else None  # a run goes on for ever, so this is for the next one after a failure
+
+
+def chosen() -> set[str]:
+    """Return the sources that the option names."""
+    return {name for name in map(str.strip, option(OPTION).split(",")) if name}
+
+
+def check_chosen(sources: Sequence[str]) -> None:
+    """Raise WrongSources if the option names something else than one of the `sources`."""
+    if unknown := sorted(chosen().difference(sources)):
+        raise WrongSources(
+            f"option {OPTION} in section [walferry] of Airflow's configuration: "
+            f"{', '.join(one_line(repr(name), MAX_SHOWN_CHARS) for name in unknown)} is not among the option sources",
+            "Correct it: ids of connections, separated by commas, which the option sources has, too",
+        )
+
+
+def kept_params(conn_id: str) -> dict[str, Param]:
+    """Return the parameters of a source's DAG. Runs that the schedule begins have their defaults."""
+    host, _, port = of_source(option(ADDRESS), conn_id).rpartition(":")
+    if not port.isdigit():
+        host, port = of_source(option(ADDRESS), conn_id), "0"
+    role = ROLE_PARAMS | {
+        "limit_minutes": _with(ROLE_PARAMS["limit_minutes"], minimum=1),
+        "host": _with(ROLE_PARAMS["host"], host or None),
+        "port": _with(ROLE_PARAMS["port"], int(port)),
+    }
+    return {**_OWN, **{name: param for name, param in role.items() if name != "wait_minutes"}}
+
+
+def _with(param: Param, value: Any = None, **schema: Any) -> Param:
+    """Return the parameter with another default, if one is given, and with these limits."""
+    changed = copy.deepcopy(param)
+    changed.value = param.value if value is None else value
+    changed.schema |= schema
+    return changed
+
+
+_OWN = {
     "patience": Param(
         30, type="number", minimum=0, maximum=86_400, title="Patience",
         description="Seconds without a master before the run takes the master's role.",
@@ -40,16 +89,9 @@ KEPT_PARAMS = {
     "clients": Param(
         True, type="boolean", title="Tables by clients",
         description="Let HBase's clients enable and disable tables, without a check of rights, as HBase does without its "
-        "AccessController. Refused if the cluster has the table hbase:acl.",
+        "AccessController. Refused if the cluster keeps rights in hbase:acl.",
     ),
-    **{name: param for name, param in ROLE_PARAMS.items() if name != "wait_minutes"},
 }  # fmt: skip
-
-
-def kept_for(conn_id: str) -> str | None:
-    """Return when the role of a source's cluster is kept by itself: for the sources of the option, as long as the DAG runs."""
-    chosen = {name.strip() for name in option(OPTION).split(",")}
-    return "*/5 * * * *" if conn_id in chosen else None  # a run goes on for ever, so this is for the next one after it has failed
 
 
 class RegionMasterOperator(LiteralFields, BaseOperator):
@@ -64,8 +106,13 @@ class RegionMasterOperator(LiteralFields, BaseOperator):
 
     @ends_plainly
     def execute(self, context: Context) -> None:
-        """Wait until the cluster has no master."""
+        """Check that the role of the cluster can be kept, and wait until it has no master."""
+        from walferry.master.keeping import check_keepable
+        from walferry.replication.source.session import open_session
+
         check_run()
+        with open_session(source(), look_only=True) as session:
+            check_keepable(session)
         self._wait(context)
 
     @ends_plainly
@@ -77,13 +124,16 @@ class RegionMasterOperator(LiteralFields, BaseOperator):
 
         if "error" in event:
             raise AirflowException(event["error"])
+        if time.time() - event["at"] > STALE_SECONDS:
+            self._wait(context)
         params = context["params"]
-        limit = replace(terms(), serves_clients=bool(params["clients"]))
+        # No `run`: the last try's role ends with its session, and another Airflow may have a run of the same name.
+        ours = replace(terms(), run=None, serves_clients=bool(params["clients"]))
         balance = 60.0 * params["balance_minutes"] or None
 
         def keep() -> None:
             with open_session(source_here) as session:
-                keep_role(session, limit, self._stop, print, balance_seconds=balance, yields=bool(params["yields"]))
+                keep_role(session, ours, self._stop, print, balance_seconds=balance, yields=bool(params["yields"]))
 
         source_here = source()
         # In a thread: Airflow calls `on_kill` in a signal's handler of the main thread, which must not wait for its own locks.

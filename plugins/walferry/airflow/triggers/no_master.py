@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from walferry.airflow.triggers.base import OnceTrigger
@@ -12,7 +13,7 @@ if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
 
 
 class NoMasterTrigger(OnceTrigger):
-    """Fires once, for RegionMasterOperator: with {"seconds"}, or with {"error": why there is nothing to wait for}.
+    """Fires once, for RegionMasterOperator: with an event of `payload`, or with {"error": why there is nothing to wait for}.
 
     :param patience_seconds: for how long the cluster has to be without a master
     """
@@ -27,5 +28,5 @@ class NoMasterTrigger(OnceTrigger):
         return NoMasterStream(await self.source(), self.arguments["patience_seconds"])
 
     def payload(self, found: float) -> dict[str, Any]:
-        """Return for how many seconds there was no master."""
-        return {"seconds": found}
+        """Return for how many seconds there was no master, and when that was (seconds since the epoch)."""
+        return {"seconds": found, "at": time.time()}

@@ -279,7 +279,7 @@ def read(zk: KazooClient, path: str) -> ZNode | None:
         return None
 
 
-def exists(zk: KazooClient, path: str, watch: Watch | None = None) -> bool:
+def has_znode(zk: KazooClient, path: str, watch: Watch | None = None) -> bool:
     """Return whether the znode exists. `watch` is called once, when it is created, changed or deleted."""
     return retried(zk, zk.exists, path, watch=watch) is not None
 

@@ -52,6 +52,7 @@ class Method:
 
 
 Services = Mapping[str, Mapping[str, Method]]  # by the names in HBase's .proto files
+ANY = ""  # the name of a service's answer to all other methods
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,8 @@ class RpcServer(Closing):
             self._waiting_bytes += more
 
     def _answer(self, service: str, request: ReceivedCall, caller: Caller) -> bytes:
-        method = self._services[service].get(request.method)
+        methods = self._services[service]
+        method = methods.get(request.method) or methods.get(ANY)
         try:
             if method is None:
                 raise CallRefused(
@@ -206,7 +208,8 @@ class RpcServer(Closing):
                 raise CallRefused(JavaException.DO_NOT_RETRY, f"{request.method}: {error}", do_not_retry=True) from error
             return encode_result(request.call_id, method.answer(param, caller))
         except CallRefused as refused:
-            log.info("%s of %s is refused: %s", request.method, caller.host, refused)
+            usual = refused.kind is JavaException.UNSUPPORTED  # such as what clients poll
+            log.log(logging.DEBUG if usual else logging.INFO, "%s of %s is refused: %s", request.method, caller.host, refused)
             return encode_refusal(refused, request.call_id)
         except Exception as error:  # an error in one call must not end the others
             log.exception("%s of %s failed", request.method, caller.host)

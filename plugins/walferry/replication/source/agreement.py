@@ -22,8 +22,9 @@ from functools import partial
 from typing import TypeVar
 
 from walferry.base.protos import hbase_pb2 as pb
+from walferry.base.zk.client import has_znode
 from walferry.base.zk.errors import ZNodeValueError
-from walferry.hbase.cluster import live_servers, release, zk_has
+from walferry.hbase.cluster import live_servers, release
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import (
     ChangingPeer,
@@ -176,7 +177,7 @@ def check_master_absent(session: Session) -> None:
 
 def why_master_counts(session: Session) -> MasterPresent | None:
     """Return why a run that was told that no HMaster is active may not go on; None if it may, or was not told that."""
-    if not session.source.master_absent or not zk_has(session.zk, session.nodes.master):
+    if not session.source.master_absent or not has_znode(session.zk, session.nodes.master):
         return None
     return MasterPresent(
         f"an HMaster is active ({session.nodes.master} is there), but this run was told that none is",
