@@ -62,13 +62,12 @@ def master_of(site: Site) -> ServerName | None:
     return server_in(decode_message(pb.Master, found.value, site.nodes.master).master, site.nodes.master)
 
 
-def kill_keeper(airflow: Airflow, port: int) -> None:
-    """Kill -9 the process of the task that listens at this port."""
+def keeper(airflow: Airflow, port: int) -> psutil.Process:
+    """Return the process of the task that listens at this port."""
     for process in psutil.Process(airflow.pid).children(recursive=True):
         with suppress(psutil.Error):
             if any(each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in process.net_connections("tcp")):
-                process.kill()
-                return
+                return process
     raise AssertionError(f"no process of Airflow listens at {port}")
 
 
@@ -97,7 +96,9 @@ def test_deaths_of_servers_masters_and_tasks_mend_themselves(airflow: Airflow, s
 
     before = master_of(site)
     assert before is not None
-    kill_keeper(airflow, before.port)
+    process = keeper(airflow, before.port)
+    print(f"at work: {sum(process.cpu_times()[:2]):.1f} CPU-seconds since its start, {process.memory_info().rss >> 20} MB")
+    process.kill()
     (victim, *_) = sorted(site.live - {site.meta_at()})
     site.kill(victim)
     until(lambda: master_of(site) not in (None, before), "another try has the role")
