@@ -24,11 +24,18 @@ _MODULES = {
         "operators.run_batch",
         "operators.ship_wals",
         "tasks.initial_snapshot",
+        "tasks.region_master",
         "tasks.replay",
         "tasks.verification",
     ),
     "sensors": ("sensors.dead_servers", "sensors.new_wals", "sensors.stuck_regions"),
-    "triggers": ("triggers.closed_wals", "triggers.dead_servers", "triggers.new_wals", "triggers.stuck_regions"),
+    "triggers": (
+        "triggers.closed_wals",
+        "triggers.dead_servers",
+        "triggers.new_wals",
+        "triggers.no_master",
+        "triggers.stuck_regions",
+    ),
     "hooks": ("hooks.hbase", "hooks.spark", "hooks.spark_connect"),
 }
 _LINKS = ("operators.links.ReplicationLink", "operators.links.SparkLink")

@@ -27,7 +27,6 @@ from walferry.airflow.tasks.regions import ROLE_PARAMS, terms
 from walferry.airflow.triggers.no_master import NoMasterTrigger
 from walferry.base.texts import one_line
 
-OPTION, ADDRESS = "region_masters", "region_master_address"
 STALE_SECONDS = 60.0  # between the trigger's event and the worker's start; then an HMaster may have come back
 
 
@@ -38,14 +37,14 @@ def kept_for(conn_id: str) -> str | None:
 
 def chosen() -> set[str]:
     """Return the sources that the option names."""
-    return {name for name in map(str.strip, option(OPTION).split(",")) if name}
+    return {name for name in map(str.strip, option("region_masters").split(",")) if name}
 
 
 def check_chosen(sources: Sequence[str]) -> None:
     """Raise WrongSources if the option names something else than one of the `sources`."""
     if unknown := sorted(chosen().difference(sources)):
         raise WrongSources(
-            f"option {OPTION} in section [walferry] of Airflow's configuration: "
+            "option region_masters in section [walferry] of Airflow's configuration: "
             f"{', '.join(one_line(repr(name), MAX_SHOWN_CHARS) for name in unknown)} is not among the option sources",
             "Correct it: ids of connections, separated by commas, which the option sources has, too",
         )
@@ -53,9 +52,10 @@ def check_chosen(sources: Sequence[str]) -> None:
 
 def kept_params(conn_id: str) -> dict[str, Param]:
     """Return the parameters of a source's DAG. Runs that the schedule begins have their defaults."""
-    host, _, port = of_source(option(ADDRESS), conn_id).rpartition(":")
+    address = of_source(option("region_master_address"), conn_id)
+    host, _, port = address.rpartition(":")
     if not port.isdigit():
-        host, port = of_source(option(ADDRESS), conn_id), "0"
+        host, port = address, "0"
     role = ROLE_PARAMS | {
         "limit_minutes": _with(ROLE_PARAMS["limit_minutes"], minimum=1),
         "host": _with(ROLE_PARAMS["host"], host or None),

@@ -208,8 +208,8 @@ class RpcServer(Closing):
                 raise CallRefused(JavaException.DO_NOT_RETRY, f"{request.method}: {error}", do_not_retry=True) from error
             return encode_result(request.call_id, method.answer(param, caller))
         except CallRefused as refused:
-            usual = refused.kind is JavaException.UNSUPPORTED  # such as what clients poll
-            log.log(logging.DEBUG if usual else logging.INFO, "%s of %s is refused: %s", request.method, caller.host, refused)
+            polled = method is not None and request.method not in methods  # clients ask for some of these all the time
+            log.log(logging.DEBUG if polled else logging.INFO, "%s of %s is refused: %s", request.method, caller.host, refused)
             return encode_refusal(refused, request.call_id)
         except Exception as error:  # an error in one call must not end the others
             log.exception("%s of %s failed", request.method, caller.host)
