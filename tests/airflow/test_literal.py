@@ -234,7 +234,7 @@ def test_every_templated_field_and_every_label_is_known_and_guarded(dags: dict[s
     tasks = {f"{dag_id}.{task.task_id}": task for dag_id, dag in dags.items() for task in dag.tasks}
     kinds = {name: task.operator_class if task.is_mapped else type(task) for name, task in tasks.items()}
     assert {name for name, kind in kinds.items() if kind not in operators().values()} == set()
-    assert {name for name, task in tasks.items() if set(task.template_fields) != fields[kinds[name].__name__]} == set()
+    assert {name for name, task in tasks.items() if set(task.template_fields) != fields.get(kinds[name].__name__, set())} == set()
     assert {task.map_index_template for task in tasks.values()} - {None} == labels
     assert [name for name, task in tasks.items() if getattr(task, "start_trigger_args", None)] == []
     links = {type(link).__module__ for task in tasks.values() for link in task.operator_extra_links}
