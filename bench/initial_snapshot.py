@@ -1,9 +1,9 @@
 """A table's initial snapshot by HBase's ExportSnapshot, by its CopyTable and by Walferry in turn, on the same clusters.
 
     PYTHONPATH=plugins python -m bench.initial_snapshot         WALFERRY_BENCH_ROWS (1000000), WALFERRY_BENCH_ROUNDS (3),
-                                                                WALFERRY_BENCH_WAYS (names of ways; all)
+                                                                WALFERRY_BENCH_WAYS (all)
 
-The table lies in several files. The ways:
+The table lies in several files. The ways, of which WALFERRY_BENCH_WAYS may name some, with `;` between them:
 
     ExportSnapshot   in a JVM that is up already, with the snapshot before and the clone after it
     CopyTable        in the same JVM, into a table that was made before
@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from bench.clusters import COLUMNS, MANAGED_PEER, REGIONS, TABLE, VALUE_BYTES, Bench, Setup, bench, region_servers_cpu
 from bench.processes import TreeUsage
 from bench.task import Place, operate
+from bench.ways import chosen
 from embedded.client import GLOBAL, even_splits
 from walferry.hbase.files.systems import delete_folder
 
@@ -93,14 +94,6 @@ WAYS: dict[str, Callable[[Bench], tuple[float, float]]] = {
 }  # fmt: skip
 
 
-def chosen_ways() -> list[str]:
-    """The ways to measure. Raises SystemExit for the name of none."""
-    names = os.environ.get("WALFERRY_BENCH_WAYS", "").split() or [*WAYS]
-    if unknown := [name for name in names if name not in WAYS]:
-        raise SystemExit(f"WALFERRY_BENCH_WAYS: {unknown[0]} is none of {', '.join(WAYS)}")
-    return names
-
-
 def measured(on: Bench, way: str, *, compare: bool) -> Copy:
     """Copy in one way into a peer cluster without the table, and print what it took."""
     on.peer_cluster.drop_table(TABLE)
@@ -124,7 +117,7 @@ def in_turn(on: Bench, ways: list[str], round_: int, *, compare: bool = False) -
 
 def main() -> None:
     """Start the clusters, write the table, copy it in turns, print."""
-    ways = chosen_ways()
+    ways = chosen(os.environ.get("WALFERRY_BENCH_WAYS", ""), {way: way for way in WAYS})
     with bench(Setup(source=UNCOMPACTED, source_heap="3g")) as on:
         for part in range(FILES_A_REGION):
             rows = ROWS // FILES_A_REGION

@@ -29,9 +29,10 @@ from bench import start, verification
 from bench.clusters import ROW_BYTES, Bench, Setup, bench
 from bench.drains import HEADER, RULE, Drain, by_way, in_turn, times_as_fast, warm_up
 from bench.figures import Figure, Machine, Outcome, report
-from bench.replication import chosen, write_backlog
+from bench.replication import write_backlog
 from bench.verification import Comparison
-from bench.ways import HBASE
+from bench.ways import HBASE, chosen
+from bench.ways import ways as every_way
 
 STORED = Path(__file__).with_name("figures.json")
 WAL_PLAYER = "WALPlayer, HFiles"
@@ -54,7 +55,7 @@ class Plan:
 
 def measure(plan: Plan) -> tuple[Figure, ...]:
     """Start the clusters, run all of it, and return the figures."""
-    ways = chosen(";".join((HBASE, *OURS, WAL_PLAYER)))
+    ways = chosen(";".join((HBASE, *OURS, WAL_PLAYER)), every_way())
     with bench(Setup([way.peer for way in ways if way.peer], plan.regions)) as on:
         warm_up(on, write_backlog, ways, plan.warm_up_rows)
         print(f"{plan.rounds} rounds of {plan.rows:,} rows ({plan.rows * ROW_BYTES / 1e6:.0f} MB)\n{HEADER}\n{RULE}", flush=True)

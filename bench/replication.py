@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from bench.clusters import ROW_BYTES, TABLE, Bench, Setup, bench
 from bench.drains import Aim, measure, warm_up
-from bench.ways import Backlog, Way, ways
+from bench.ways import Backlog, Way, chosen, ways
 from walferry.replication.source.session import open_session
 from walferry.shipping.plan import plan_peer
 
@@ -49,19 +49,10 @@ class Tables:
             rows=[int(float(size) * 1e6 / ROW_BYTES) for size in sizes],
             regions=[int(count) for count in os.environ.get("WALFERRY_BENCH_REGIONS", regions).split(",")],
             wals=os.environ.get("WALFERRY_BENCH_WALS", wals).split(","),
-            ways=chosen(os.environ.get("WALFERRY_BENCH_WAYS", default_ways)),
+            ways=chosen(os.environ.get("WALFERRY_BENCH_WAYS", default_ways), ways()),
             rounds=int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3")),
             **others,
         )
-
-
-def chosen(names: str) -> list[Way]:
-    """The ways of these names; all if there are none."""
-    every = ways()
-    asked = [name.strip() for name in names.split(";") if name.strip()]
-    if unknown := [name for name in asked if name not in every]:
-        raise SystemExit(f"unknown ways: {'; '.join(unknown)}. There are: {'; '.join(every)}")
-    return [way for name, way in every.items() if not asked or name in asked]
 
 
 def write_backlog(on: Bench, rows: int) -> Backlog:

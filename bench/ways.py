@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from bench.clusters import PLAIN_PEER, TABLE, TIMEOUT_SECONDS, Bench, region_servers_cpu, wait
 from bench.processes import TreeUsage
@@ -29,6 +30,8 @@ from walferry.hbase.names import parse_wal_name
 from walferry.hbase.wal.header import EMPTY_TRAILER
 from walferry.replication.queues.reading import read_queues
 from walferry.replication.source.session import Session, open_session
+
+T = TypeVar("T")
 
 HBASE = "hbase"
 SINKS = ("direct", "replicate", "hfiles")
@@ -148,3 +151,11 @@ def ways() -> dict[str, Way]:
         wal_player("WALPlayer, puts", hfiles=False),
     ]
     return {way.name: way for way in every}
+
+
+def chosen(names: str, every: Mapping[str, T]) -> list[T]:
+    """Those of `every` whose names are given, with `;` between them; all without names. Raises SystemExit for another name."""
+    asked = [name.strip() for name in names.split(";") if name.strip()]
+    if unknown := [name for name in asked if name not in every]:
+        raise SystemExit(f"unknown ways: {'; '.join(unknown)}. There are: {'; '.join(every)}")
+    return [way for name, way in every.items() if not asked or name in asked]

@@ -6,10 +6,9 @@ The other files have a DAG for each source whose name is right, whatever is wron
 
 from __future__ import annotations
 
-from walferry.airflow.sources import check_parts, configured
-from walferry.airflow.tasks.region_master import check_chosen
+from walferry.airflow.sources import check_names, check_parts, configured
 
 configured().check()
 for option in ("replicate_schedule", "watch_schedule", "region_master_address"):
     check_parts(option, configured().names)
-check_chosen(configured().names)
+check_names("region_masters", configured().names)

@@ -12,9 +12,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
 from walferry.airflow.endings import Ended
-from walferry.airflow.sources import WrongSources
+from walferry.airflow.sources import WrongSources, check_names
 from walferry.airflow.tasks import region_master, regions
-from walferry.airflow.tasks.region_master import STALE_SECONDS, RegionMasterOperator, check_chosen, kept_for, kept_params
+from walferry.airflow.tasks.region_master import STALE_SECONDS, RegionMasterOperator, kept_for, kept_params
 from walferry.airflow.triggers.no_master import NoMasterTrigger
 from walferry.master import keeping
 from walferry.master.errors import LiveMaster, RoleLost
@@ -151,9 +151,9 @@ def test_it_runs_by_itself_only_for_the_sources_that_the_option_names(monkeypatc
     assert kept_for("hbase_source") is None
     monkeypatch.setenv("AIRFLOW__WALFERRY__REGION_MASTERS", "legacy, west")
     assert [kept_for(name) for name in ("legacy", "west", "hbase_source")] == ["*/5 * * * *", "*/5 * * * *", None]
-    check_chosen(["hbase_source", "legacy", "west"])
+    check_names("region_masters", ["hbase_source", "legacy", "west"])
     with pytest.raises(WrongSources, match="'legacy' is not among the option sources"):
-        check_chosen(["hbase_source", "west"])
+        check_names("region_masters", ["hbase_source", "west"])
 
 
 def test_the_option_says_where_runs_by_themselves_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:

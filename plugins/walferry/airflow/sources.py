@@ -92,6 +92,21 @@ def check_parts(name: str, sources: Sequence[str]) -> None:
         )
 
 
+def names_in(text: str) -> set[str]:
+    """Return the sources that an option lists, separated by commas. Unlike `sources_of`, it takes no name for wrong."""
+    return {name for name in map(str.strip, text.split(",")) if name}
+
+
+def check_names(name: str, sources: Sequence[str]) -> None:
+    """Raise WrongSources if an option lists something else than `sources`."""
+    if unknown := sorted(names_in(option(name)).difference(sources)):
+        raise WrongSources(
+            f"option {name} in section [walferry] of Airflow's configuration: "
+            f"{', '.join(one_line(repr(each), MAX_SHOWN_CHARS) for each in unknown)} is not among the option sources",
+            "Correct it: ids of connections, separated by commas, which the option sources has, too",
+        )
+
+
 def _parts(text: str) -> tuple[str, list[tuple[str, str]]]:
     """Return the part for all sources, and the others as pairs of source and value; without `=`, the value is empty."""
     common, *own = (part.strip() for part in text.split(";"))

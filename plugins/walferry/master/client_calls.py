@@ -117,9 +117,12 @@ class ClientCalls:
             raise CallRefused(JavaException.DO_NOT_RETRY, f"{table} is one of HBase's own, and stays enabled", do_not_retry=True)
         try:
             tables = self._known()
+            rights = RIGHTS_TABLE in tables or has_znode(self._zk, self._nodes.rights)
+        except CallRefused:
+            raise
         except WalferryError as error:
             raise CallRefused(JavaException.IO, str(error)) from error
-        if RIGHTS_TABLE in tables or has_znode(self._zk, self._nodes.rights):
+        if rights:
             raise CallRefused(
                 JavaException.ACCESS_DENIED,
                 f"this cluster keeps rights in {RIGHTS_TABLE}, which Walferry as the master does not check: start an HMaster for "

@@ -263,17 +263,17 @@ class Master:
         self._asked = asked
         return kept
 
-    def start(self, minimum: int = startup.MIN_SERVERS, leave: Callable[[], bool] | None = None) -> bool:
+    def start(self, minimum: int = startup.MIN_SERVERS, leave: Callable[[], bool] = startup.never) -> bool:
         """Wait for servers. If this is the start of a cluster, clear the regions left in transition from the time before.
 
         Returns False for a failover, or if `leave()` is true. The passes do the rest: hbase:meta first, then all other regions at
         once.
         """
-        cluster, left = self._cluster, leave or (lambda: False)
-        servers = startup.wait_for_servers(lambda: live_servers(cluster.zk, cluster.nodes), minimum, leave=left)
+        cluster = self._cluster
+        servers = startup.wait_for_servers(lambda: live_servers(cluster.zk, cluster.nodes), minimum, leave=leave)
         self._tell(f"{len(servers)} RegionServers are there")
-        view = startup.first_look(lambda: cluster.look()[0], left)
-        if left():
+        view = startup.first_look(lambda: cluster.look()[0], leave)
+        if leave():
             return False
         if why_not := startup.why_not_startup(view):
             self._tell(f"this is a failover: {why_not}")

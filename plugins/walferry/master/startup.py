@@ -24,7 +24,8 @@ _POLL_SECONDS = 0.05
 _LOOK_SECONDS = 0.2  # a look reads hbase:meta, and asks all servers
 
 
-def _never() -> bool:
+def never() -> bool:
+    """Return that nobody wants to leave a wait before its end."""
     return False
 
 
@@ -32,7 +33,7 @@ def wait_for_servers(
     live: Callable[[], frozenset[ServerName]],
     minimum: int,
     give_up_seconds: float = GIVE_UP_SECONDS,
-    leave: Callable[[], bool] = _never,
+    leave: Callable[[], bool] = never,
 ) -> frozenset[ServerName]:
     """Wait until there are enough servers and no more come, as HBase's master does.
 
@@ -52,7 +53,7 @@ def wait_for_servers(
     return servers
 
 
-def first_look(look: Callable[[], ClusterView], leave: Callable[[], bool] = _never) -> ClusterView:
+def first_look(look: Callable[[], ClusterView], leave: Callable[[], bool] = never) -> ClusterView:
     """Look until all servers have said which regions they serve, but at most for ANSWER_SECONDS, or until `leave()` is true.
 
     A server creates its znode some moments before it answers calls. While a server is silent, a start looks like a failover.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -21,33 +20,19 @@ from walferry.airflow.endings import ends_plainly
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import LiteralFields
 from walferry.airflow.options import option
-from walferry.airflow.sources import MAX_SHOWN_CHARS, WrongSources, of_source
+from walferry.airflow.sources import names_in, of_source
 from walferry.airflow.tasks.common import source
 from walferry.airflow.tasks.regions import ROLE_PARAMS, terms
 from walferry.airflow.triggers.no_master import NoMasterTrigger
-from walferry.base.texts import one_line
 
 STALE_SECONDS = 60.0  # between the trigger's event and the worker's start; then an HMaster may have come back
 
 
 def kept_for(conn_id: str) -> str | None:
     """Return when the role of a source's cluster is kept by itself: for the sources of the option, as long as the DAG runs."""
-    return "*/5 * * * *" if conn_id in chosen() else None  # a run goes on for ever, so this is for the next one after a failure
-
-
-def chosen() -> set[str]:
-    """Return the sources that the option names."""
-    return {name for name in map(str.strip, option("region_masters").split(",")) if name}
-
-
-def check_chosen(sources: Sequence[str]) -> None:
-    """Raise WrongSources if the option names something else than one of the `sources`."""
-    if unknown := sorted(chosen().difference(sources)):
-        raise WrongSources(
-            "option region_masters in section [walferry] of Airflow's configuration: "
-            f"{', '.join(one_line(repr(name), MAX_SHOWN_CHARS) for name in unknown)} is not among the option sources",
-            "Correct it: ids of connections, separated by commas, which the option sources has, too",
-        )
+    if conn_id in names_in(option("region_masters")):
+        return "*/5 * * * *"  # a run goes on for ever, so this is for the next one after a failure
+    return None
 
 
 def kept_params(conn_id: str) -> dict[str, Param]:

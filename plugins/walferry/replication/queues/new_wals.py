@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from walferry.base.records import NotARecord
-from walferry.base.zk.client import Watch, read, retried
+from walferry.base.zk.client import Watch, has_znode, read
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.base.zk.records import decode, encode, update, wrong_record
 from walferry.base.zk.watcher import Watcher
@@ -45,8 +45,8 @@ def find_new(
     """
     nodes = session.nodes
     if watch is not None and session.source.peers_root is None:
-        retried(session.zk, session.zk.exists, nodes.peer(peer_id), watch=watch)
-        retried(session.zk, session.zk.exists, nodes.peer_state(peer_id), watch=watch)
+        has_znode(session.zk, nodes.peer(peer_id), watch)
+        has_znode(session.zk, nodes.peer_state(peer_id), watch)
     peer = read_peer(session, peer_id)
     check_ours(peer)
     if peer.paused:

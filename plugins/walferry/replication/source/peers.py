@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from walferry.base.errors import WalferryError
-from walferry.base.zk.client import Watch, children, read, retried
+from walferry.base.zk.client import Watch, children, has_znode, read
 from walferry.base.zk.errors import ZNodeValueError
 from walferry.hbase.cluster import check_queues
 from walferry.hbase.errors import MissingPeer, PeerError
@@ -74,8 +74,8 @@ def peers_to_ship(session: Session, watch: Watch | None = None) -> tuple[Peer, .
     """
     if watch is not None and session.source.peers_root is None:
         for peer_id in children(session.zk, session.nodes.peers, watch) or ():
-            retried(session.zk, session.zk.exists, session.nodes.peer(peer_id), watch=watch)
-            retried(session.zk, session.zk.exists, session.nodes.peer_state(peer_id), watch=watch)
+            has_znode(session.zk, session.nodes.peer(peer_id), watch)
+            has_znode(session.zk, session.nodes.peer_state(peer_id), watch)
     found = []
     for peer in read_peers(session).peers:
         with suppress(PeerError):
