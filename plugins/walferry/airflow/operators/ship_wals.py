@@ -188,6 +188,7 @@ class ShipWalsOperator(SparkJobOperator):
         from walferry.shipping.ship_run import ShipRun
 
         params = context["params"]
+        self.summaries_of = planned.run_id
         before = batch.summaries(source, self.peer, planned.run_id)
         run = ShipRun(
             source=batch.for_job(source, self.peer, *(also or {})), peer_id=self.peer, run_id=planned.run_id, also=also or {},

@@ -28,6 +28,8 @@ from walferry.replication.source.cluster import SourceCluster
 from walferry.runs.airflow_connection import SparkConnectError
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors.base import OperatorLineage
+
     from walferry.jobs.connect.connect_job import ConnectJob
     from walferry.jobs.waiting import AwaitedJob, Waiting
 
@@ -65,6 +67,9 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         self._killed = False
         self.shown: dict[str, str] = {}  # source, peer and queue, which the replication page is to show
         self.ran_through = ""  # the connection to the Spark that ran a job
+        # For OpenLineage: under which run id the summaries of WAL groups are kept, the tables if not all of the peer, and whether
+        # the job changes the peer cluster.
+        self.summaries_of, self.tables_of_job, self.writes = "", tuple[str, ...](), True
 
     def pre_execute(self, context: Context) -> None:
         """Raise AirflowFailException if the run has not the parameters of one of our DAGs."""
@@ -133,6 +138,16 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         if hook is not None:
             hook.on_kill()  # the provider's operator would leave spark-submit alone if the driver runs on YARN
         self._connect.interrupt()
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """Return what the job has read and written, for Airflow's OpenLineage provider; nothing if no job has begun."""
+        from airflow.providers.openlineage.extractors.base import OperatorLineage
+
+        from walferry.airflow.operators.lineage import lineage_of
+
+        if not self.ran_through:
+            return OperatorLineage()
+        return lineage_of(**self.shown, tables=self.tables_of_job, run_id=self.summaries_of, writes=self.writes)
 
     @property
     def tracked(self) -> str:

@@ -112,4 +112,5 @@ class CopyTablesOperator(SparkJobOperator):
             source=source, peer_id=params["peer"], run_id=run_of(context["ti"]), tables=tuple(tables_of(params)),
             allow_not_empty=bool(params["allow_not_empty"]),
         )  # fmt: skip
+        self.tables_of_job = run.tables
         self.run_job(context, run)

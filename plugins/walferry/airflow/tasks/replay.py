@@ -122,6 +122,7 @@ class ReplayIntervalOperator(SparkJobOperator):
             deadline=int(params["deadline"]), tables=tuple(tables_of(params)), dry_run=bool(params["dry_run"]),
             what_is_there=bool(params["what_is_there"]),
         )  # fmt: skip
+        self.summaries_of, self.tables_of_job, self.writes = planned.run_id, run.tables, not run.dry_run
         with ProgressLog(source, planned.as_batch, self.log.info, self.log.warning):
             try:
                 self.run_job(context, run)

@@ -145,8 +145,12 @@ class VerifyPeerOperator(SparkJobOperator):
             source=self.source_for(params["source_conn_id"], self.peer), peer_id=self.peer, run_id=run_of(context["ti"]),
             tables=tuple(params["tables"] or ()), options=options,
         )  # fmt: skip
+        self.writes = self.repairs
         if self.repairs:
-            self.run_job(context, replace(run, tables=_tables_of(approved, run.source, self.peer), after_comparison=True))
+            run = replace(run, tables=_tables_of(approved, run.source, self.peer), after_comparison=True)
+        self.tables_of_job = run.tables
+        if self.repairs:
+            self.run_job(context, run)
         elif options.repair:
             run.check_repair()
             try:
