@@ -151,9 +151,10 @@ def compare_with_reader(client: JavaClient, urls: Iterable[str], **options: Any)
                 "value": cell.value,
                 "tags": cell.tags,
                 "next_offset": entry.end,
+                "cell": number,
             }
             for entry in client.read_wal(url)
-            for cell in (INDEX_ENTRY if is_index_entry(each) else each for each in entry.cells)
+            for number, cell in enumerate(INDEX_ENTRY if is_index_entry(each) else each for each in entry.cells)
         ]
         found = [{name: row[name] for name in row.keys() - {"type", "key_offset"}} for row in decode(url, **options)]
         assert found == expected, url

@@ -16,6 +16,7 @@
     tags          binary          empty, or (uint16 length of type and data, int8 type, data)* as HBase stores them
     key_offset    int64           file offset of the cell's entry: the position from which reading begins with it
     next_offset   int64           file offset just after the entry: the position once the entry has been handled
+    cell          int64           number of the cell in its entry, from 0 on: with key_offset it names the cell within the file
 
 No column contains nulls. An entry without cells has no row.
 
@@ -67,6 +68,7 @@ SCHEMA = pa.schema(
             ("tags", pa.binary()),
             ("key_offset", pa.int64()),
             ("next_offset", pa.int64()),
+            ("cell", pa.int64()),
         )
     ]
 )
@@ -100,9 +102,15 @@ def decode_wal_batch(wal_batch: WalBatch, path: str, batch_bytes: int = BATCH_BY
 
     Raises WalCorruptError once it has yielded the entries before the broken one.
     """
+    for found, _ in decode_cells(wal_batch, path, batch_bytes):
+        yield found
+
+
+def decode_cells(wal_batch: WalBatch, path: str, batch_bytes: int = BATCH_BYTES) -> Iterator[tuple[pa.RecordBatch, Columns]]:
+    """Yield what `decode_wal_batch` does, and where in the WAL batch the cells are."""
     keys = decode_keys(wal_batch.buf, wal_batch.index)
     for columns in cell_columns(wal_batch.buf, wal_batch.index, keys.count, batch_bytes):
-        yield _batch(columns, keys.cluster_ids, wal_batch)
+        yield _batch(columns, keys.cluster_ids, wal_batch), columns
     if keys.wrong:
         raise WalCorruptError(path, wal_batch.entry_offset(keys.count), keys.wrong)
 
@@ -112,7 +120,7 @@ def _batch(columns: Columns, cluster_ids: ClusterIds, wal_batch: WalBatch) -> pa
         return pa.Array.from_buffers(SCHEMA.field(name).type, columns.rows, [None, *map(pa.py_buffer, buffers)])
 
     entry = columns.ints[IntColumn.ENTRY]
-    ints = {each.name.lower(): columns.ints[each] for each in IntColumn if each is not IntColumn.ENTRY}
+    ints = {each.name.lower(): columns.ints[each] for each in IntColumn if each not in (IntColumn.ENTRY, IntColumn.START)}
     ints |= {"key_offset": wal_batch.positions[entry], "next_offset": wal_batch.next_positions[entry]}
     arrays = {name: column(name, values) for name, values in ints.items()}
     for each in BytesColumn:
@@ -150,12 +158,14 @@ class BytesColumn(enum.IntEnum):
 
 
 class IntColumn(enum.IntEnum):
-    """The columns of integers, by their names in SCHEMA, and each cell's entry."""
+    """The columns of integers, by their names in SCHEMA, each cell's entry, and its position in the WAL batch's buffer."""
 
     ENTRY = 0
     SEQUENCE_ID = 1
     WRITE_TIME = 2
     TIMESTAMP = 3
+    CELL = 4
+    START = 5
 
 
 CLUSTER_ID_BYTES: Final = 40  # 36 of text, 4 of offset
@@ -287,5 +297,7 @@ def fill(
         ints[IntColumn.SEQUENCE_ID, row] = sequence_id[entry]
         ints[IntColumn.WRITE_TIME, row] = write_time[entry]
         ints[IntColumn.TIMESTAMP, row] = read_int64(buf, value - KEY_TAIL)
+        ints[IntColumn.CELL, row] = cell
+        ints[IntColumn.START, row] = pos
         pos, cell = cell_end(buf, pos), cell + 1
     cursor[0], cursor[1], cursor[2] = entry, cell, pos

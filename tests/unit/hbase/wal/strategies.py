@@ -84,10 +84,14 @@ def rows(written: Iterable[Entry]) -> list[dict[str, Any]]:
     """The rows to which a file with these entries is decoded."""
     written = list(written)
     offsets = positions(written)
-    return [_row(entry.key, cell, offsets[i], offsets[i + 1]) for i, entry in enumerate(written) for cell in entry.cells]
+    return [
+        _row(entry.key, cell, offsets[i], offsets[i + 1], number)
+        for i, entry in enumerate(written)
+        for number, cell in enumerate(entry.cells)
+    ]
 
 
-def _row(key: WALKey, cell: Cell, key_offset: int, next_offset: int) -> dict[str, Any]:
+def _row(key: WALKey, cell: Cell, key_offset: int, next_offset: int, number: int) -> dict[str, Any]:
     return {
         "region": key.encoded_region_name.decode(),
         "table": key.table_name.decode(),
@@ -103,6 +107,7 @@ def _row(key: WALKey, cell: Cell, key_offset: int, next_offset: int) -> dict[str
         "tags": cell.tags,
         "key_offset": key_offset,
         "next_offset": next_offset,
+        "cell": number,
     }
 
 

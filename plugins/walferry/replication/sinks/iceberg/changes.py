@@ -1,0 +1,122 @@
+"""Defines the columns of a table of changes, and puts the cells of WALs into them.
+
+    column        type            what
+    row           binary
+    family        binary
+    qualifier     binary
+    timestamp     long            of the cell, as the client or the server set it; milliseconds by convention only
+    type          string          Put, Delete, DeleteFamilyVersion, DeleteColumn, DeleteFamily, Minimum or Maximum
+    value         binary
+    tags          binary          as HBase stores them; empty without tags
+    region        string          encoded region name
+    sequence_id   long            of the entry: it grows with each entry of a region, also when regions move, split and merge
+    write_time    timestamptz     of the entry; null if it is not between the years 1970 and 9999
+    wal_group     string          the WALs of one server that follow each other
+    wal           string          name of the file
+    offset        long            of the entry in the file, in bytes
+    cell          long            number of the cell in its entry, from 0 on
+    cluster_ids   list<string>    UUIDs of the clusters that the entry has been through by replication
+
+Only write_time may be null. A cell's wal, offset and cell name it among all cells that a cluster ever writes. Rows are sorted by
+row within a file, and files are partitioned by the day of write_time, in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from walferry.base.kernels.types import Ints
+from walferry.hbase.wal.arrow import BATCH_BYTES, IntColumn, decode_cells
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.replication.filters.entry_filter import KeptEdits, table_name
+
+LATEST_MS = 253_402_300_799_999  # the last millisecond of the year 9999
+DAY_MS = 86_400_000
+NO_DAY = -1  # the day of an entry without a write time
+
+SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.binary(), nullable=False),
+        pa.field("family", pa.binary(), nullable=False),
+        pa.field("qualifier", pa.binary(), nullable=False),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("tags", pa.binary(), nullable=False),
+        pa.field("region", pa.string(), nullable=False),
+        pa.field("sequence_id", pa.int64(), nullable=False),
+        pa.field("write_time", pa.timestamp("us", "UTC")),
+        pa.field("wal_group", pa.string(), nullable=False),
+        pa.field("wal", pa.string(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("cell", pa.int64(), nullable=False),
+        pa.field("cluster_ids", pa.list_(pa.field("element", pa.string(), nullable=False)), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Wal:
+    """The WAL that is read. `path` is the file's URL, for errors."""
+
+    group: str
+    name: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes of one table ("table" or "namespace:table") with SCHEMA, and the day of each one since 1970, or NO_DAY."""
+
+    table: str
+    rows: pa.RecordBatch
+    days: Ints
+
+
+def changes_of(batch: WalBatch, kept: KeptEdits, wal: Wal, batch_bytes: int = BATCH_BYTES) -> Iterator[Changes]:
+    """Yield the cells of a WAL batch that the filters kept, table by table. Raises WalCorruptError at a wrong key."""
+    entries = np.flatnonzero(kept.cells > 0)
+    if not entries.size:
+        return
+    chosen = batch.chosen(kept.cells > 0)
+    table_of = kept.table_of[entries]
+    for rows, columns in decode_cells(chosen, wal.path, batch_bytes):
+        wanted = _is_kept(kept, columns.ints[IntColumn.START])
+        tables = table_of[columns.ints[IntColumn.ENTRY]]
+        days = _days(columns.ints[IntColumn.WRITE_TIME])
+        found = _as_changes(rows, columns.ints[IntColumn.WRITE_TIME], wal)
+        for table in np.unique(tables[wanted]):
+            name = table_name(batch, int(kept.first_of[table])).decode()
+            these = wanted & (tables == table)
+            yield Changes(name, found, days) if these.all() else Changes(name, found.filter(pa.array(these)), days[these])
+
+
+def _is_kept(kept: KeptEdits, starts: Ints) -> npt.NDArray[np.bool_]:
+    """Return for each cell, by its position in the buffer, whether it lies within one of the spans that are kept."""
+    used = int(kept.span_first[-1])
+    begins, ends = kept.span_start[:used], kept.span_end[:used]  # ascending, and apart from each other
+    before = np.searchsorted(begins, starts, side="right") - 1
+    return (before >= 0) & (starts < ends[before])
+
+
+def _days(write_time: Ints) -> Ints:
+    return np.where(_has_time(write_time), write_time // DAY_MS, NO_DAY)
+
+
+def _has_time(write_time: Ints) -> npt.NDArray[np.bool_]:
+    return (write_time >= 0) & (write_time <= LATEST_MS)
+
+
+def _as_changes(rows: pa.RecordBatch, write_time: Ints, wal: Wal) -> pa.RecordBatch:
+    """Return decoded cells in the columns of SCHEMA."""
+    known = _has_time(write_time)
+    times = pa.array(np.where(known, write_time, 0) * 1000, mask=~known).cast(SCHEMA.field("write_time").type)
+    count = rows.num_rows
+    made = {"write_time": times, "wal_group": pa.repeat(wal.group, count), "wal": pa.repeat(wal.name, count)}
+    made["offset"] = rows.column("key_offset")
+    return pa.RecordBatch.from_arrays([made[name] if name in made else rows.column(name) for name in SCHEMA.names], schema=SCHEMA)

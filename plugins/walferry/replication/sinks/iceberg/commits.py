@@ -1,0 +1,213 @@
+"""Appends files to tables of changes, each together with the positions up to which the table then has all edits.
+
+    property walferry.positions.<feed>    {WAL group: [WAL, position]}, as JSON: of the table's present metadata
+    snapshot's summary                    walferry.batch, walferry.feed, walferry.valid-through-ms
+
+A **feed** is what reads one cluster's WALs for a lake: a peer of a source. Its batches read each WAL group from the position in
+the source's ZooKeeper on, commit to the lake, and only then move that position. So a batch may have been committed to some of its
+tables, and not be noted in ZooKeeper: the next one leaves out of each table what lies before the table's own positions.
+
+Positions and files are one commit, so neither can be there without the other. They are a property of the table, and not a part of
+the snapshot's summary. Properties outlive snapshots, which others expire, and merge when they compact files. And a table's
+metadata has all its snapshots, so it would have the positions of thousands of WAL groups as many times.
+
+**A commit counts only on top of the positions that its batch has read.** Iceberg's catalogs take a commit if the table's present
+snapshot is the one that the writer has seen. If it is another one, PyIceberg would append the files to that: it cannot know
+whether that one has the same edits. Here the table is read again, and the files are appended only if the feed's positions are
+unchanged, so if others have written. Of two batches with the same edits, one is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.manifest import DataFile
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.sorting import SortField, SortOrder
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import BinaryType, ListType, LongType, NestedField, StringType, TimestamptzType
+
+from walferry.base.errors import WalferryError
+from walferry.base.texts import one_line
+from walferry.replication.sinks.iceberg.changes import SCHEMA as COLUMNS
+from walferry.replication.sinks.iceberg.data_files import ChangeFile
+
+POSITIONS = "walferry.positions."  # and the feed
+BATCH, FEED, VALID_THROUGH = "walferry.batch", "walferry.feed", "walferry.valid-through-ms"
+TRIES = 20  # of a commit, if others keep writing to the table
+RETRY_SECONDS = 0.1  # grows with each try
+MAX_RETRY_SECONDS = 5.0
+MAX_SHOWN_CHARS = 300
+
+Position = tuple[str, int]
+"""A WAL, by its name, and an offset in it before which the table has all edits of the WAL's group."""
+Positions = Mapping[str, Position]
+"""By WAL group."""
+
+_OPTIONAL = "write_time"
+_KINDS = {
+    "binary": BinaryType(),
+    "string": StringType(),
+    "int64": LongType(),
+    "timestamp[us, tz=UTC]": TimestamptzType(),
+    "list<element: string not null>": ListType(element_id=len(COLUMNS.names) + 1, element=StringType(), element_required=True),
+}
+SCHEMA = Schema(
+    *(
+        NestedField(number, field.name, _KINDS[str(field.type)], required=not field.nullable)
+        for number, field in enumerate(COLUMNS, start=1)
+    )
+)
+_DAY = PartitionSpec(PartitionField(SCHEMA.find_field("write_time").field_id, 1000, DayTransform(), "write_time_day"))
+_BY_ROW = SortOrder(SortField(SCHEMA.find_field("row").field_id, IdentityTransform()))
+
+log = logging.getLogger(__name__)
+
+
+class LakeError(WalferryError):
+    """A table of the lake cannot be read or written."""
+
+
+class PositionsMoved(LakeError):
+    """Another batch has committed edits of the same feed. Nothing of this one is in the table."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of a feed: its name, and the time up to which the lake has all edits with it (ms since the epoch), if known."""
+
+    feed: str
+    name: str
+    valid_through_ms: int | None = None
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """What the snapshot says of the batch."""
+        found = {FEED: self.feed, BATCH: self.name}
+        return found if self.valid_through_ms is None else {**found, VALID_THROUGH: str(self.valid_through_ms)}
+
+
+def table_of(catalog: Catalog, identifier: tuple[str, str]) -> Table:
+    """Return a table of changes; make it if it does not exist. Raises LakeError if it is another kind of table."""
+    try:
+        table = catalog.load_table(identifier)
+    except NoSuchTableError:
+        catalog.create_namespace_if_not_exists(identifier[0])
+        try:
+            table = catalog.create_table(
+                identifier, SCHEMA, partition_spec=_DAY, sort_order=_BY_ROW,
+                properties={TableProperties.FORMAT_VERSION: "2", TableProperties.PARQUET_COMPRESSION: "zstd"},
+            )  # fmt: skip
+        except TableAlreadyExistsError:  # another batch has made it meanwhile
+            table = catalog.load_table(identifier)
+    _check(table)
+    return table
+
+
+def _check(table: Table) -> None:
+    """Raise LakeError unless the table has our columns, and its files are those of days."""
+    name = ".".join(table.name())
+    kinds = {field.name: field.field_type for field in table.schema().fields}
+    for field in SCHEMA.fields:
+        found = kinds.get(field.name)
+        if found is None or str(found).split("<")[0] != str(field.field_type).split("<")[0]:
+            raise LakeError(
+                f"table {name} is not a table of changes: column {field.name} should be {field.field_type}, and is {found}",
+                "Rename the table, or choose another namespace for the lake",
+            )
+    fields = [(field.transform, table.schema().find_column_name(field.source_id)) for field in table.spec().fields]
+    if fields != [(DayTransform(), "write_time")]:
+        raise LakeError(
+            f"table {name} is partitioned by {table.spec()}, and not by the day of write_time",
+            "Give it that partition spec again: ALTER TABLE … REPLACE PARTITION FIELD",
+        )
+
+
+def positions_of(table: Table, feed: str) -> dict[str, Position]:
+    """Return up to where a table has all edits of a feed's WAL groups. Raises LakeError if the property makes no sense."""
+    text = table.properties.get(POSITIONS + feed, "")
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+        return {str(group): (_wal(wal), _offset(offset)) for group, (wal, offset) in found.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        name = ".".join(table.name())
+        raise LakeError(
+            f"table {name}: its property {POSITIONS + feed} is {one_line(text, MAX_SHOWN_CHARS)!r}, and should be "
+            f"a WAL and an offset for each WAL group: {one_line(str(error), MAX_SHOWN_CHARS)}",
+            "Restore it from an earlier metadata file of the table",
+        ) from error
+
+
+def _wal(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{value!r} is not the name of a WAL")
+    return value
+
+
+def _offset(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not an offset")
+    return value
+
+
+def append(
+    table: Table, batch: Batch, files: Iterable[ChangeFile], *, seen: Positions, moved: Positions, queued: Collection[str]
+) -> None:
+    """Append files to a table, and move its positions to `moved`, in one commit.
+
+    `seen` are the positions that the batch has read before it began. WAL groups that are neither `moved` nor `queued` any more
+    are forgotten. Without files nothing is committed, because the source's own positions say the same. Raises PositionsMoved, and
+    LakeError if the table cannot be written.
+    """
+    name, found = ".".join(table.name()), [file.data_file(table.metadata.default_spec_id) for file in files]
+    if not found:
+        return
+    for number in range(TRIES):
+        if positions_of(table, batch.feed) != dict(seen):
+            raise PositionsMoved(
+                f"table {name}: another batch has committed edits of {batch.feed} since this one began",
+                "Nothing was committed. The next batch goes on from there",
+            )
+        kept = {group: position for group, position in seen.items() if group in queued}
+        wanted = {**kept, **moved}
+        try:
+            _commit(table, batch, wanted, found)
+        except CommitFailedException as error:
+            why: Exception = error
+        except Exception as error:  # the answer may be lost, and the commit there
+            table.refresh()
+            if positions_of(table, batch.feed) == wanted:
+                return
+            raise LakeError(f"table {name} cannot be written: {one_line(str(error), MAX_SHOWN_CHARS)}") from error
+        else:
+            return
+        log.info("table %s was written by others meanwhile: %s", name, why)
+        time.sleep(random.uniform(0.5, 1.0) * min(RETRY_SECONDS * 2**number, MAX_RETRY_SECONDS))
+        table.refresh()
+    raise LakeError(
+        f"table {name}: {TRIES} commits in a row came after others' commits",
+        "The next batch tries again. Let whoever compacts the table do so less often",
+    ) from why
+
+
+def _commit(table: Table, batch: Batch, positions: Positions, files: Iterable[DataFile]) -> None:
+    """Commit once, on top of the snapshot that `table` has seen. Raises CommitFailedException if it is another one by now."""
+    once = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
+    table.metadata = table.metadata.model_copy(update={"properties": once})  # for this call; the property is not stored
+    with table.transaction() as transaction:
+        text = json.dumps(positions, sort_keys=True, separators=(",", ":"))
+        transaction.set_properties({POSITIONS + batch.feed: text})
+        with transaction.update_snapshot(snapshot_properties=batch.summary).fast_append() as snapshot:
+            for file in files:
+                snapshot.append_data_file(file)

@@ -1,0 +1,164 @@
+"""Writes changes as Parquet files of a table: sorted by row, a file for each day, with the figures that Iceberg keeps of a file.
+
+A task holds changes until they fill its memory, and then writes those of the table that has the most. Files get random names, so
+a task that runs twice writes other files, and the driver commits those of one of the two.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io.pyarrow import write_file
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, WriteTask
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.typedef import Record as Partition
+
+from walferry.base.kernels.types import Ints
+from walferry.base.records import Record
+from walferry.replication.sinks.iceberg.changes import NO_DAY, SCHEMA, Changes
+
+MEMORY_BYTES = 256 << 20  # of changes that a task holds; sorting takes as much again for one table
+FILE_BYTES = 128 << 20  # of changes in memory, which become a file of a quarter to a half of that
+
+_BOUNDS = ("lower_bounds", "upper_bounds")
+_COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table of changes as a task needs it. `metadata` is Iceberg's, as JSON, without the table's history."""
+
+    metadata: str
+    properties: Mapping[str, str]  # of the file system
+
+    @classmethod
+    def of(cls, table: Table) -> Target:
+        """Return what tasks need to write files of a table."""
+        bare: dict[str, Any] = {
+            "snapshots": [],
+            "snapshot_log": [],
+            "metadata_log": [],
+            "refs": {},
+            "current_snapshot_id": None,
+            "statistics": [],
+        }
+        return cls(table.metadata.model_copy(update=bare).model_dump_json(), {**table.io.properties})
+
+
+@dataclass(frozen=True)
+class ChangeFile(Record):
+    """A file that a task has written, and that nobody sees yet. Keys of the mappings are the ids of columns."""
+
+    table: str
+    path: str
+    day: int | None  # since 1970; None: entries without a write time
+    rows: int
+    size: int  # bytes
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    bounds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # Base64
+    splits: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, table: str, file: DataFile) -> ChangeFile:
+        """Return what the driver has to know of a file."""
+        return cls(
+            table, file.file_path, file.partition[0], file.record_count, file.file_size_in_bytes,
+            {name: {str(key): value for key, value in getattr(file, name).items()} for name in _COUNTS},
+            {
+                name: {str(key): base64.b64encode(value).decode() for key, value in getattr(file, name).items()}
+                for name in _BOUNDS
+            },
+            tuple(file.split_offsets or ()),
+        )  # fmt: skip
+
+    def data_file(self, spec_id: int) -> DataFile:
+        """Return the file in Iceberg's form."""
+        counts: dict[str, Any] = {name: {int(key): value for key, value in self.counts[name].items()} for name in _COUNTS}
+        bounds: dict[str, Any] = {
+            name: {int(key): base64.b64decode(value) for key, value in self.bounds[name].items()} for name in _BOUNDS
+        }
+        return DataFile.from_args(
+            content=DataFileContent.DATA, file_path=self.path, file_format=FileFormat.PARQUET, partition=Partition(self.day),
+            record_count=self.rows, file_size_in_bytes=self.size, split_offsets=[*self.splits], spec_id=spec_id,
+            sort_order_id=None, equality_ids=None, key_metadata=None, **counts, **bounds,
+        )  # fmt: skip
+
+
+class DataFiles:
+    """Takes changes of several tables, and writes them as files. `targets` are the tables, by their names in HBase."""
+
+    def __init__(self, targets: Mapping[str, Target], memory_bytes: int = MEMORY_BYTES, file_bytes: int = FILE_BYTES) -> None:
+        self._tables = {name: _OpenTable.of(target) for name, target in targets.items()}
+        self._held: dict[str, list[Changes]] = {}
+        self._bytes: dict[str, int] = {}
+        self._memory_bytes = memory_bytes
+        self._file_bytes = file_bytes
+        self._written: list[ChangeFile] = []
+
+    def add(self, changes: Changes) -> None:
+        """Take changes of a table. Raises KeyError if the table is not a target, and OSError."""
+        assert changes.table in self._tables, changes.table
+        self._held.setdefault(changes.table, []).append(changes)
+        self._bytes[changes.table] = self._bytes.get(changes.table, 0) + changes.rows.nbytes
+        while sum(self._bytes.values()) > self._memory_bytes:
+            self._write(max(self._bytes, key=self._bytes.__getitem__))
+
+    def finish(self) -> list[ChangeFile]:
+        """Write what is held, and return all files. Raises OSError."""
+        for table in [*self._held]:
+            self._write(table)
+        return self._written
+
+    def _write(self, table: str) -> None:
+        held, size = self._held.pop(table), self._bytes.pop(table)
+        rows, days = pa.Table.from_batches([each.rows for each in held]), np.concatenate([each.days for each in held])
+        del held
+        parts = max(1, -(-size // self._file_bytes))
+        tasks = self._tables[table].tasks(_sorted_parts(rows, days, parts))
+        self._written += [ChangeFile.of(table, file) for file in write_file(*self._tables[table].place, tasks)]
+
+
+@dataclass(frozen=True)
+class _OpenTable:
+    io: FileIO
+    metadata: TableMetadata
+    schema: Schema  # the columns of SCHEMA, with the table's ids
+
+    @classmethod
+    def of(cls, target: Target) -> _OpenTable:
+        metadata = TableMetadataUtil.parse_raw(target.metadata)
+        return cls(load_file_io({**target.properties}, metadata.location), metadata, metadata.schema().select(*SCHEMA.names))
+
+    @property
+    def place(self) -> tuple[FileIO, TableMetadata]:
+        return self.io, self.metadata
+
+    def tasks(self, parts: Iterator[tuple[int | None, pa.Table]]) -> Iterator[WriteTask]:
+        """Yield Iceberg's descriptions of the files to write."""
+        name, spec = uuid.uuid4(), self.metadata.spec()
+        for number, (day, rows) in enumerate(parts):
+            key = PartitionKey([PartitionFieldValue(spec.fields[0], day)], spec, self.metadata.schema())
+            yield WriteTask(
+                write_uuid=name, task_id=number, schema=self.schema, record_batches=rows.to_batches(), partition_key=key
+            )
+
+
+def _sorted_parts(rows: pa.Table, days: Ints, parts: int) -> Iterator[tuple[int | None, pa.Table]]:
+    """Yield the rows of each day in order, in `parts` parts of one size at most."""
+    most = -(-rows.num_rows // parts)
+    for day in map(int, np.unique(days)):
+        of_day = rows if len(np.unique(days)) == 1 else rows.filter(pa.array(days == day))
+        order = pc.sort_indices(of_day, sort_keys=[("row", "ascending")])
+        for first in range(0, of_day.num_rows, most):
+            yield None if day == NO_DAY else day, of_day.take(order.slice(first, most))
