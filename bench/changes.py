@@ -114,14 +114,14 @@ def commits(wal: Path, table: Table) -> None:
         f"server{n}.example.com%2C16020%2C1764000000000": (f"server{n}.example.com%2C16020%2C1.{n}", n) for n in range(GROUPS)
     }
     began = time.perf_counter()
-    append(table, Batch("peer", "0"), [file] * GROUPS, seen={}, moved=moved, queued=moved)
+    append(table, Batch("peer", "0"), [file] * GROUPS, seen={}, moved=moved)
     print(f"a commit of {GROUPS} files of as many WAL groups: {time.perf_counter() - began:.2f} s")
     seconds = []
     for number in range(COMMITS):
         began = time.perf_counter()
         table.refresh()
         next_one = {group: (name, offset + number + 1) for group, (name, offset) in moved.items()}
-        append(table, Batch("peer", str(number)), [file], seen=positions_of(table, "peer"), moved=next_one, queued=moved)
+        append(table, Batch("peer", str(number)), [file], seen=positions_of(table, "peer"), moved=next_one)
         seconds.append(time.perf_counter() - began)
     print(
         f"a commit of one file, on top of {COMMITS} snapshots: {statistics.median(seconds[-10:]):.2f} s; first {seconds[0]:.2f} s"

@@ -19,6 +19,7 @@ from walferry.replication.peers.settings import (
     BANDWIDTH,
     HFILES_WITH,
     MARKS,
+    MAX_LAG,
     NAMESPACES,
     PAUSED,
     PEER_CONN_ID,
@@ -72,7 +73,7 @@ def _wanted(peer: Peer, table_cfs: Mapping[str, Sequence[str]] | None, namespace
             "nothing of a namespace that a peer gets",
             "Name the tables that it should get: `peers set-table-cfs`",
         )
-    return Wanted(peer.id, peer.cluster_key, names, tables, peer.peer_conn_id)
+    return Wanted(peer.id, peer.cluster_key, names, tables, peer.peer_conn_id, peer.lake)
 
 
 def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:
@@ -101,6 +102,8 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
     except ValueError as error:
         raise Refused(str(error)) from error
     before = admin.managed(peer_id)
+    if before.lake and (others := sorted(setting.name for setting in texts if setting not in (NAMESPACES, MAX_LAG))):
+        raise Refused(f"peer {peer_id} goes to {before.target}, so {', '.join(others)} would do nothing", "Leave that out")
     if BANDWIDTH in texts:
         _refuse_if_handed_back(admin, before)
     if conn_id := meant.get(PEER_CONN_ID):

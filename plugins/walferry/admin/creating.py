@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from uuid import NAMESPACE_URL, uuid5
 
 from walferry.admin.peer_cluster_checks import Wanted, check_ends
 from walferry.admin.peers import PeerAdmin, Refused, begin_new_wals, check_id, finish_command
 from walferry.admin.tables import Asked, UnclearTable, resolve, table_name
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import shell_word
+from walferry.base.zk.records import put
 from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
+from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import NAMESPACE
 from walferry.hbase.rpc import master
+from walferry.hbase.values import encode_cluster_id
 from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, as_peer, check_ours
-from walferry.replication.peers.settings import MANAGED, PEER_CONN_ID
+from walferry.replication.peers.settings import LAKE, MANAGED, PEER_CONN_ID
 from walferry.replication.source.agreement import check_agreement
 from walferry.replication.source.peers import read_peer
 
@@ -31,23 +35,26 @@ def create(
     namespaces: Sequence[str] = (),
     table_cfs: Mapping[str, Sequence[str]] | None = None,
     peer_conn_id: str | None = None,
+    lake: str | None = None,
     allow_missing: bool = False,
 ) -> Peer:
     """Add a managed peer to the peer cluster at `cluster_key`: of all user tables, or of `namespaces` and tables if any are
-    given.
+    given. With `lake`, the name of a catalog of Iceberg, its edits go there, and `cluster_key` is what `lake_key` returns.
 
     Names are as HBase writes them, e.g. "ns" and "ns:table"; a table without families stands for all its families. A name that
     does not exist at the source or the peer cluster is refused; with `allow_missing` it is only logged. `peer_conn_id` is the
     connection with the login to the peer cluster, now and later.
     """
-    wanted = Wanted(peer_id, cluster_key, namespaces, table_cfs or {}, peer_conn_id)
+    wanted = Wanted(peer_id, cluster_key, namespaces, table_cfs or {}, peer_conn_id, lake)
     config = _configuration(wanted)
     found = admin.find(peer_id)
     if found is None:
         check_ends(admin, wanted, allow_missing=allow_missing)
+        if lake:
+            _put_id(admin, peer_id)
         begin_new_wals(admin)
         return _add(admin, peer_id, config)
-    if not found.managed or found.cluster_key != cluster_key:
+    if not found.managed or found.cluster_key != cluster_key or found.lake != lake:
         raise Refused(
             f"peer {peer_id} exists already ({'managed' if found.managed else 'not managed'}, to {found.cluster_key})",
             "Choose another id, or take it over if it is yours to",
@@ -58,6 +65,24 @@ def create(
             "Choose another id, or change that peer (`peers set-table-cfs`)",
         )
     return admin.shippable(peer_id)
+
+
+def lake_key(admin: PeerAdmin, peer_id: str) -> str:
+    """Return the cluster key of a peer whose edits go into a lake. It leads into our own root, where there is no cluster.
+
+    HBase wants a cluster key of each peer. Its RegionServers look there for a cluster's id, and never ship, as the peer is
+    DISABLED.
+    """
+    hosts = [host.rpartition(":") for host in admin.session.source.quorum.split(",")]
+    ports = {port for _, _, port in hosts}
+    quorum = ",".join(host for host, _, _ in hosts) if len(ports) == 1 else admin.session.source.quorum
+    return f"{quorum}:{min(ports)}:{admin.session.own.lake(peer_id)}"
+
+
+def _put_id(admin: PeerAdmin, peer_id: str) -> None:
+    """Leave an id where RegionServers look for the peer cluster's. Without one they would look again for ever."""
+    value = encode_cluster_id(uuid5(NAMESPACE_URL, f"walferry lake {admin.session.source.root} {peer_id}"))
+    put(admin.session.zk, ZNodes(admin.session.own.lake(peer_id)).hbaseid, value)
 
 
 def meant(admin: PeerAdmin, asked: Sequence[Asked]) -> dict[str, tuple[str, ...]]:
@@ -91,6 +116,8 @@ def _configuration(wanted: Wanted) -> pb.ReplicationPeer:
     config.configuration.add(name=MANAGED.key, value="true")
     if wanted.peer_conn_id is not None:
         config.configuration.add(name=PEER_CONN_ID.key, value=wanted.peer_conn_id)
+    if wanted.lake is not None:
+        config.configuration.add(name=LAKE.key, value=wanted.lake)
     put_edits(config, wanted)
     return config
 

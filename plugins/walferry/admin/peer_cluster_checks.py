@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from walferry.admin.peers import PeerAdmin, Refused
-from walferry.admin.tables import missing, missing_of_all, table_name
+from walferry.admin.tables import missing, missing_at_source, missing_of_all, table_name
 from walferry.base.errors import WalferryError
 from walferry.base.zk.client import connected
 from walferry.hbase.cluster import cluster_id
@@ -31,6 +31,7 @@ class Wanted:
     namespaces: Sequence[str] = ()
     table_cfs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     peer_conn_id: str | None = None
+    lake: str | None = None  # the catalog of Iceberg to which the edits go instead of a peer cluster
 
     @property
     def all(self) -> bool:
@@ -45,7 +46,7 @@ class Wanted:
 def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None:
     """Raise Refused if edits would not arrive. With `allow_missing` the reasons are only logged."""
     try:
-        problems = problems_at_ends(admin, wanted)
+        problems = _problems_of_lake(admin, wanted) if wanted.lake else problems_at_ends(admin, wanted)
     except Refused:
         raise
     except WalferryError as error:
@@ -58,6 +59,11 @@ def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None
         )
     for problem in problems:
         log.warning("%s", problem)
+
+
+def _problems_of_lake(admin: PeerAdmin, wanted: Wanted) -> list[str]:
+    with admin.master() as source:
+        return missing_at_source(source, wanted.namespaces, wanted.table_cfs)[:MAX_REPORTED]
 
 
 def problems_at_ends(admin: PeerAdmin, wanted: Wanted, wants: Callable[[str, str], bool] | None = None) -> list[str]:

@@ -81,7 +81,7 @@ class Described:
             "paused": peer.paused,
             "handed_back_to": peer.handed_back_to,
             "succeeds": peer.succeeds,
-            "peer_cluster": peer.cluster_key,
+            "peer_cluster": peer.target,
             "edits_of": scope(peer),
             "settings": settings_of(peer),
             "configuration": dict(sorted(peer.config.items())),
@@ -104,7 +104,7 @@ def overview(peers: PeerAdmin) -> Overview:
     for peer in listing.peers:
         queues = read_queues(peers.session, peer.id)
         wals = sum(len(queue.wals) for queue in queues)
-        rows.append(PeerLine(peer.id, peer.state, peer.managed, peer.paused, len(queues), wals, peer.cluster_key))
+        rows.append(PeerLine(peer.id, peer.state, peer.managed, peer.paused, len(queues), wals, peer.target))
     problem = None
     try:
         peers.session.store.check_root()
@@ -132,7 +132,7 @@ def describe(peers: PeerAdmin, peer_id: str) -> Described:
 
 
 def _configuration(peer: Peer) -> list[str]:
-    lines = [f"peer {peer.id} is {peer.state}, {'' if peer.managed else 'not '}managed by Walferry, to {peer.cluster_key}"]
+    lines = [f"peer {peer.id} is {peer.state}, {'' if peer.managed else 'not '}managed by Walferry, to {peer.target}"]
     if peer.handed_back_to:
         lines.append(f"  is being handed back to {peer.handed_back_to}")
     if peer.succeeds and peer.state == DISABLED and not peer.managed:

@@ -100,6 +100,13 @@ def missing(
     return lines
 
 
+def missing_at_source(source: Connection, namespaces: Collection[str], table_cfs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return why the source has no edits of these namespaces and tables to replicate, a reason each. Raises RpcError."""
+    found = master.replicated_families(source, table_cfs.keys())
+    lines = [f"there is no namespace {name} at the source" for name in namespaces if not master.has_namespace(source, name)]
+    return lines + [line for table, each in table_cfs.items() for line in _missing_at_source(table, each, found.get(table))]
+
+
 def missing_of_all(source: Connection, peer_cluster: Connection, wants: Callable[[str, str], bool]) -> list[str]:
     """Return why edits of user tables would not arrive, for families that `wants(table, family)`. Raises RpcError."""
     replicated = {

@@ -77,7 +77,12 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
 
 
 @_of_peer()
-@click.option("--cluster-key", required=True, metavar="HOST,HOST:PORT:/ZNODE", help="The peer cluster's ZooKeeper.")
+@click.option("--cluster-key", metavar="HOST,HOST:PORT:/ZNODE", help="The peer cluster's ZooKeeper.")
+@click.option(
+    "--lake",
+    metavar="CATALOG",
+    help="Instead of a peer cluster: a catalog of PyIceberg's configuration, whose tables of changes get the edits.",
+)
 @click.option("--namespaces", multiple=True, metavar="NAMESPACE[,…]", help="Replicate only these; may be repeated.")
 @click.option(
     "--table-cfs", multiple=True, type=_TABLES, metavar=_TABLES_METAVAR,
@@ -87,21 +92,23 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
 @click.option("--peer-conn-id", metavar="CONN_ID", help="The connection that says as whom the peer cluster is talked to.")
 @options.allow_missing
 def create(
-    chosen: Chosen, peer_id: str, cluster_key: str, namespaces: tuple[str, ...], table_cfs: tuple[list[Any], ...],
-    peer_conn_id: str | None, allow_missing: bool,
+    chosen: Chosen, peer_id: str, cluster_key: str | None, lake: str | None, namespaces: tuple[str, ...],
+    table_cfs: tuple[list[Any], ...], peer_conn_id: str | None, allow_missing: bool,
 ) -> int:  # fmt: skip
     """Add a peer that Walferry ships. Without namespaces and tables it gets all user tables."""
-    from walferry.admin.creating import create, meant
+    if (cluster_key is None) == (lake is None):
+        raise click.UsageError("one of --cluster-key and --lake is required, and not both")
+    from walferry.admin.creating import create, lake_key, meant
     from walferry.admin.showing import scope
 
     names = [name.strip() for each in namespaces for name in each.split(",")]
     with _admin(chosen) as admin:
         tables = meant(admin, [asked for each in table_cfs for asked in each])
         peer = create(
-            admin, peer_id, cluster_key, namespaces=names, table_cfs=tables, peer_conn_id=peer_conn_id,
-            allow_missing=allow_missing,
+            admin, peer_id, cluster_key or lake_key(admin, peer_id), namespaces=names, table_cfs=tables,
+            peer_conn_id=peer_conn_id, lake=lake, allow_missing=allow_missing,
         )  # fmt: skip
-    put(f"peer {peer.id} to {peer.cluster_key} is managed by Walferry: all edits from now on are queued for it")
+    put(f"peer {peer.id} to {peer.target} is managed by Walferry: all edits from now on are queued for it")
     put(f"it gets edits of {scope(peer)}")
     return WELL
 
@@ -116,7 +123,7 @@ def take_over(chosen: Chosen, peer_id: str) -> int:
 
     with _admin(chosen) as admin:
         peer = take_over(admin, peer_id)
-    put(f"peer {peer.id} to {peer.cluster_key} is managed by Walferry; never enable it again, hand it back instead")
+    put(f"peer {peer.id} to {peer.target} is managed by Walferry; never enable it again, hand it back instead")
     return WELL
 
 

@@ -96,6 +96,16 @@ class PausedPeer(PeerError):
         )  # fmt: skip
 
 
+class LakePeer(PeerError):
+    """The peer's edits go into a lake, so it has no peer cluster."""
+
+    def __init__(self, peer_id: str, catalog: str) -> None:
+        super().__init__(
+            peer_id, f"its edits go into tables of Iceberg (catalog {catalog}), and it has no peer cluster",
+            "Batches and recoveries ship it. What needs a peer cluster, such as a copy, a comparison or a replay, is not for it",
+        )  # fmt: skip
+
+
 class StalePeer(PeerError):
     """The Master and the storage of the peers, ZooKeeper or files, disagree about the peer.
 

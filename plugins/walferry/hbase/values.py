@@ -143,6 +143,11 @@ def decode_cluster_id(value: bytes, znode: str) -> uuid.UUID:
         raise ZNodeValueError(znode, f"{_shown(body)} is not a cluster id", _CHECK_PATH) from error
 
 
+def encode_cluster_id(cluster_id: uuid.UUID) -> bytes:
+    """Return a cluster's id as HBase writes it."""
+    return PBUF + pb.ClusterId(cluster_id=str(cluster_id)).SerializeToString()
+
+
 def decode_server_version(value: bytes, znode: str) -> str | None:
     """Read the HBase version of a live RegionServer, or None if the server does not publish it. Raises ZNodeValueError."""
     return _server_info(value, znode).version_info.version or None

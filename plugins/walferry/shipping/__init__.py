@@ -10,6 +10,7 @@ serial_order             keeps the order of a region's edits across its moves, f
 queue_positions          the engine's commit: registers positions, removes and archives finished WALs
 closed_wal               reads a WAL once it is closed
 bulkload                 ships a backlog as HFiles
+lake                     ships into tables of changes of Apache Iceberg
 peer_down                whether the peer cluster is down
 rows                     ships scanned rows as entries of a WAL
 deleted                  finds tables and families that neither cluster has any more

@@ -30,6 +30,7 @@ class ShippingJob:
     deadline: float  # seconds since the epoch; reading, retries and calls to a silent peer cluster end then
     senders: int = LEAST_SENDERS_OF_A_GROUP
     settings: PeerSettings = field(default_factory=PeerSettings)
+    lake: str | None = None  # the catalog of Iceberg that the edits go to; None: they go to the peer's cluster
 
 
 @dataclass(frozen=True, kw_only=True)

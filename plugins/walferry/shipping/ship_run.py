@@ -18,6 +18,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.jobs import Backend, BackendFailed, JobOutcome, Tell
 from walferry.base.texts import one_line
 from walferry.engine.summary import GroupSummary, Status
+from walferry.hbase.errors import PeerError
 from walferry.hbase.files.quarantine import BrokenWals
 from walferry.load.copy_records import check_copied
 from walferry.load.records import forget_finished
@@ -77,8 +78,13 @@ def ship_queued(run: ShipRun, on: Backend, say: Tell) -> list[GroupSummary]:
     jobs = begin(run)
     if not jobs:
         return []
-    left = load_files(run, jobs, on, say)
-    summaries = [*left.done, *_ship_in_order(left.jobs, on)]
+    if jobs[0].lake:
+        from walferry.shipping.lake.driver import ship_to_lake
+
+        summaries = ship_to_lake(jobs, jobs[0].lake, on, say)
+    else:
+        left = load_files(run, jobs, on, say)
+        summaries = [*left.done, *_ship_in_order(left.jobs, on)]
     finish(run, summaries)
     return summaries
 
@@ -124,6 +130,8 @@ def begin(run: ShipRun) -> list[GroupJob]:
         peer = check_peer(session, run.peer_id)
         check_no_change(session, peer)
         check_copied(session, run.peer_id)
+        if peer.lake and run.sink is not None:
+            raise PeerError(peer.id, f"its edits go to {peer.target}, and not by {run.sink}", "Leave the sink as configured")
         wanted = groups_to_drain(session, run.peer_id, run.run_id) if run.recovery else run.groups
         groups = groups_to_ship(session, run.peer_id, wanted)
         begin_run(session, run.peer_id, run.run_id, KEPT_SECONDS if run.recovery else run.deadline + 3600)
@@ -139,7 +147,7 @@ def begin(run: ShipRun) -> list[GroupJob]:
         GroupJob(
             source=source, peer_id=run.peer_id, group=group, place=place, run_id=run.run_id, holder=f"run {run.run_id}",
             deadline=ends, senders=senders, broken_wals=run.broken_wals, settings=settings,
-            serial_tables=PeerTables.of_peer(peer) if peer.serial else None,
+            serial_tables=PeerTables.of_peer(peer) if peer.serial else None, lake=peer.lake,
         )
         for group, place in groups
     ]  # fmt: skip

@@ -45,10 +45,22 @@ def check_managed(admin: PeerAdmin, peer_id: str) -> Iterator[Finding]:
     if peer.paused:
         advice = f"New edits fill the disk until `walferry peers resume {shell_word(peer_id)}`"
         yield note("shipping", "it is paused", advice, about)
+    if peer.lake:
+        yield checked("catalog", lambda: _catalog(peer.lake or ""), about)
+        yield from found_by("queues", lambda: _queues(admin.session, peer_id, about), about)
+        return
     if (yield from peer_cluster_access(admin.session.source, peer)):
         yield from found_by("hfiles.with", lambda: _lead(admin.session, peer, about), about)
         yield from found_by("tables", lambda: _tables(admin, peer, about), about)
         yield from found_by("queues", lambda: _queues(admin.session, peer_id, about), about)
+
+
+def _catalog(name: str) -> str:
+    """Return that the catalog of a lake answers. Raises LakeError."""
+    from walferry.shipping.lake.catalog import open_catalog
+
+    open_catalog(name).list_namespaces()
+    return f"{name} answers"
 
 
 def shipped_by_others(peer: Peer) -> Finding:

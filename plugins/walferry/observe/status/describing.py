@@ -141,7 +141,7 @@ def _peer(
         id=peer_id,
         state=peer.state if peer else None,
         managed=peer.managed if peer else None,
-        cluster_key=one_line(peer.cluster_key, MAX_CLUSTER_KEY_CHARS) if peer else None,
+        cluster_key=one_line(peer.target, MAX_CLUSTER_KEY_CHARS) if peer else None,
         paused=peer.paused if peer else None,
         refusal=refusal(peer) if peer and peer.managed else None,  # other peers are HBase's, and nothing is wrong with that
         max_lag=max_lag,

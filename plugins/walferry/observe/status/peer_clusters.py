@@ -111,6 +111,8 @@ def _not_to_ask(peer: Peer) -> PeerClusterStatus | None:
     """Return why the peer cluster is not asked; None if it is asked."""
     if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
         return PeerClusterStatus(None, f"its endpoint {peer.endpoint_impl[:200]} is not HBase's own")
+    if peer.lake:
+        return PeerClusterStatus(None, f"its edits go to {peer.target}, which was not asked")
     if not peer.managed:
         who = "HBase" if peer.state == ENABLED else "nobody"
         return PeerClusterStatus(None, f"it was not asked: {who} ships this peer")

@@ -92,6 +92,16 @@ class Peer:
         return settings.HFILES_WITH.text(self.config) or None
 
     @property
+    def lake(self) -> str | None:
+        """The catalog of Iceberg in whose tables its edits go; None if the peer leads to an HBase cluster."""
+        return settings.LAKE.text(self.config) or None
+
+    @property
+    def target(self) -> str:
+        """Where its edits go, for people: the cluster key, or the catalog of a lake."""
+        return f"the lake {self.lake}" if self.lake else self.cluster_key
+
+    @property
     def custom_filters(self) -> list[str]:
         """The Java classes of WALEntryFilter through which its edits go, besides HBase's own."""
         return [name.strip() for name in settings.CUSTOM_FILTERS.text(self.config).split(",") if name.strip()]

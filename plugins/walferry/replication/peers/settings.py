@@ -261,11 +261,13 @@ PEER_CONN_ID = Setting("walferry.peer_conn_id", "name of an Airflow connection",
                        "as whom the peer cluster is talked to: [its principal, keytab, TLS](secured-clusters.md#peer-clusters)")
 HFILES_WITH = Setting("walferry.hfiles.with", "id of a peer", "`peers set ID hfiles.with=OTHER`",
                       "batches of that peer make the files of both, see [below](#several-peers-with-the-same-edits)")
+LAKE = Setting("walferry.lake", "name of a catalog of Iceberg", "`peers create --lake`",
+               "its edits go into [tables of changes](lake.md) of that catalog, and to no HBase cluster")
 HANDED_BACK_TO = Setting("walferry.handed-back-to", "id of a peer", "`peers hand-back`",
                          "HBase is to ship that peer instead of this one. It says nothing if there is no such peer")
 SUCCEEDS = Setting("walferry.succeeds", "id of a peer", "`peers hand-back`",
                    "at a peer that is not managed: HBase is to ship it instead of that one, which is being handed back")
-MARKS = (MANAGED, PAUSED, MAX_LAG, PEER_CONN_ID, HFILES_WITH, HANDED_BACK_TO, SUCCEEDS)
+MARKS = (MANAGED, PAUSED, MAX_LAG, PEER_CONN_ID, HFILES_WITH, LAKE, HANDED_BACK_TO, SUCCEEDS)
 
 NAMESPACES = Setting("namespaces", "names, split by commas", "`peers create`, `peers set ID namespaces=a,b`",
                      "it gets edits of these, and of `table_cfs`")

@@ -4,5 +4,6 @@
 `sink`, `errors` and `answers`, and does not know the form of a sink's requests. A kind of sink may import filters, files, tables
 and what lies below them.
 
-    hbase    another HBase cluster as the target
+    hbase      another HBase cluster as the target
+    iceberg    tables of changes in a lake, for batches that commit their edits as files (walferry.shipping.lake)
 """

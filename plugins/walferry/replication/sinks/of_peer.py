@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from walferry.base.zk.right import Right
+from walferry.hbase.errors import LakePeer
 from walferry.replication.peers.reading import Peer
 from walferry.replication.peers.settings import PeerSettings, SinkHooks, SinkKind
 from walferry.replication.sinks.hbase import reachable
@@ -65,6 +66,8 @@ def open_sink(
     still there to HFiles of these names. `on_missing_hfiles` is called with the number of files that were gone and not needed,
     and `on_failure` after each failed try to reach the peer cluster's ZooKeeper.
     """
+    if peer.lake:
+        raise LakePeer(peer.id, peer.lake)
     from walferry.replication.sinks.hbase.bulk_loads import HFileSender, HFileSource
     from walferry.replication.sinks.hbase.sink import HBaseSink
 
@@ -78,8 +81,11 @@ def open_sink(
 def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHABLE_SECONDS) -> str | None:
     """Return why the cluster of `peer` cannot be shipped to, in one line; None if no obstacle is known.
 
-    Takes at most about `timeout_seconds`. Never raises because of the peer cluster, its ZooKeeper or the peer's cluster key.
+    Takes at most about `timeout_seconds`. Never raises because of the peer cluster, its ZooKeeper or the peer's cluster key. Of
+    a lake only the job finds out.
     """
+    if peer.lake:
+        return None
     try:
         login = source.login_to(peer)
     except SourceError as error:

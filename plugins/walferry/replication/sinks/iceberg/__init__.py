@@ -5,5 +5,5 @@
     commits         appends files to a table, together with the positions up to which it then has all edits
 
 Tasks write files, which nobody sees. The driver commits them, in one commit a table. A file that was never committed costs space
-only: Iceberg's `remove_orphan_files` deletes it.
+only, until Iceberg's own procedure for orphaned files deletes it.
 """

@@ -162,32 +162,32 @@ def _offset(value: object) -> int:
 
 
 def append(
-    table: Table, batch: Batch, files: Iterable[ChangeFile], *, seen: Positions, moved: Positions, queued: Collection[str]
+    table: Table, batch: Batch, files: Iterable[ChangeFile], *, seen: Positions, moved: Positions, gone: Collection[str] = ()
 ) -> None:
     """Append files to a table, and move its positions to `moved`, in one commit.
 
-    `seen` are the positions that the batch has read before it began. WAL groups that are neither `moved` nor `queued` any more
-    are forgotten. Without files nothing is committed, because the source's own positions say the same. Raises PositionsMoved, and
-    LakeError if the table cannot be written.
+    `seen` are the positions that the batch has read before it began. Those of other WAL groups may have moved since: other runs
+    of the feed ship them. `gone` are WAL groups that will never be queued again, and are forgotten. Without files nothing is
+    committed, because the source's own positions say the same. Raises PositionsMoved, and LakeError if the table cannot be
+    written.
     """
     name, found = ".".join(table.name()), [file.data_file(table.metadata.default_spec_id) for file in files]
     if not found:
         return
     for number in range(TRIES):
-        if positions_of(table, batch.feed) != dict(seen):
+        present = positions_of(table, batch.feed)
+        if [group for group in moved if present.get(group) != seen.get(group)]:
             raise PositionsMoved(
                 f"table {name}: another batch has committed edits of {batch.feed} since this one began",
                 "Nothing was committed. The next batch goes on from there",
             )
-        kept = {group: position for group, position in seen.items() if group in queued}
-        wanted = {**kept, **moved}
+        wanted = {group: position for group, position in {**present, **moved}.items() if group not in gone}
         try:
             _commit(table, batch, wanted, found)
         except CommitFailedException as error:
             why: Exception = error
         except Exception as error:  # the answer may be lost, and the commit there
-            table.refresh()
-            if positions_of(table, batch.feed) == wanted:
+            if _is_there(table, batch, moved):
                 return
             raise LakeError(f"table {name} cannot be written: {one_line(str(error), MAX_SHOWN_CHARS)}") from error
         else:
@@ -199,6 +199,17 @@ def append(
         f"table {name}: {TRIES} commits in a row came after others' commits",
         "The next batch tries again. Let whoever compacts the table do so less often",
     ) from why
+
+
+def _is_there(table: Table, batch: Batch, moved: Positions) -> bool:
+    """Return whether the table has the positions of a batch, as far as the catalog answers."""
+    try:
+        table.refresh()
+        present = positions_of(table, batch.feed)
+    except Exception as error:
+        log.warning("whether table %s has got the batch is not known: %s", ".".join(table.name()), error)
+        return False
+    return all(present.get(group) == position for group, position in moved.items())
 
 
 def _commit(table: Table, batch: Batch, positions: Positions, files: Iterable[DataFile]) -> None:

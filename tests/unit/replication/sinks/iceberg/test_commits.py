@@ -54,7 +54,7 @@ def feed(table: Table, row: bytes, until: int, name: str = "b", **options: Any) 
     """Append one row, with which the table has all edits before `until`."""
     seen = positions_of(table, FEED)
     with_files = files_of(table, *changes([entry(put(row))]))
-    append(table, Batch(FEED, name), with_files, seen=seen, moved={WAL.group: (WAL.name, until)}, queued=(), **options)
+    append(table, Batch(FEED, name), with_files, seen=seen, moved={WAL.group: (WAL.name, until)}, **options)
 
 
 def written_by_others(table: Table, row: bytes, replaced: bool = False) -> None:
@@ -75,7 +75,7 @@ def rows(table: Table) -> list[bytes]:
 def test_a_commit_brings_files_and_positions(table: Table) -> None:
     files = files_of(table, *changes([entry(put(b"r"))]))
     batch = Batch(FEED, "run 1", valid_through_ms=12)
-    append(table, batch, files, seen={}, moved={WAL.group: (WAL.name, 1234)}, queued=())
+    append(table, batch, files, seen={}, moved={WAL.group: (WAL.name, 1234)})
     table.refresh()
     assert rows(table) == [b"r"]
     assert positions_of(table, FEED) == {WAL.group: (WAL.name, 1234)}
@@ -84,7 +84,7 @@ def test_a_commit_brings_files_and_positions(table: Table) -> None:
 
 
 def test_without_files_nothing_is_committed(table: Table) -> None:
-    append(table, Batch(FEED, "b"), [], seen={}, moved={WAL.group: (WAL.name, 5)}, queued=())
+    append(table, Batch(FEED, "b"), [], seen={}, moved={WAL.group: (WAL.name, 5)})
     table.refresh()
     assert table.current_snapshot() is None
     assert positions_of(table, FEED) == {}
@@ -103,7 +103,7 @@ def test_a_batch_that_began_on_an_empty_table_is_refused_as_well(catalog: SqlCat
     files = files_of(other, *changes([entry(put(b"r"))]))
     feed(one, b"r", 100)
     with pytest.raises(PositionsMoved):
-        append(other, Batch(FEED, "b"), files, seen={}, moved={WAL.group: (WAL.name, 100)}, queued=())
+        append(other, Batch(FEED, "b"), files, seen={}, moved={WAL.group: (WAL.name, 100)})
     assert rows(one) == [b"r"]
 
 
@@ -118,7 +118,7 @@ def test_files_are_appended_on_top_of_what_others_have_written(catalog: SqlCatal
 def test_another_feed_of_the_same_table_has_positions_of_its_own(catalog: SqlCatalog, table: Table) -> None:
     feed(table, b"a", 100)
     files = files_of(table, *changes([entry(put(b"b"))]))
-    append(table, Batch("other", "b"), files, seen={}, moved={WAL.group: (WAL.name, 7)}, queued=())
+    append(table, Batch("other", "b"), files, seen={}, moved={WAL.group: (WAL.name, 7)})
     table.refresh()
     assert positions_of(table, FEED) == {WAL.group: (WAL.name, 100)}
     assert positions_of(table, "other") == {WAL.group: (WAL.name, 7)}
@@ -138,11 +138,11 @@ def test_positions_outlive_snapshots_that_others_expire_and_rewrite(catalog: Sql
     assert rows(left) == [b"a and b"]
 
 
-def test_groups_that_are_queued_no_more_are_forgotten(table: Table) -> None:
+def test_groups_that_are_gone_are_forgotten(table: Table) -> None:
     for group in ("g1", "g2", "g3"):
         files = files_of(table, *changes([entry(put(group.encode()))]))
         seen = positions_of(table, FEED)
-        append(table, Batch(FEED, "b"), files, seen=seen, moved={group: (WAL.name, 1)}, queued=("g1",))
+        append(table, Batch(FEED, "b"), files, seen=seen, moved={group: (WAL.name, 1)}, gone=seen.keys() - {"g1"})
         table.refresh()
     assert positions_of(table, FEED).keys() == {"g1", "g3"}
 
@@ -226,7 +226,7 @@ def keep_feeding(folder: Path) -> None:
             some = [entry(put(b"row%04d" % n)) for n in range(first, last)]
             files = files_of(table, *changes(some, base=BASE + first * SIZE))
             append(
-                table, Batch(FEED, "b"), files, seen=seen, moved={WAL.group: (WAL.name, BASE + last * SIZE)}, queued=(WAL.group,)
+                table, Batch(FEED, "b"), files, seen=seen, moved={WAL.group: (WAL.name, BASE + last * SIZE)}
             )  # fmt: skip
         except (LakeError, SQLAlchemyError):  # such as a catalog that is locked: the next try goes on
             time.sleep(random.random() * 0.05)

@@ -1,0 +1,78 @@
+"""The tables of changes of one feed, in a catalog of PyIceberg's configuration.
+
+table of HBase        orders                    shop:items
+table of changes      default.orders_changes    shop.items_changes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import Table
+
+from walferry.base.texts import one_line
+from walferry.hbase.cluster import cluster_id
+from walferry.replication.peers.reading import Peer
+from walferry.replication.sinks.iceberg.commits import LakeError, table_of
+from walferry.replication.source.session import Session
+
+SUFFIX = "_changes"
+DEFAULT_NAMESPACE = "default"
+MAX_SHOWN_CHARS = 300
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The tables of one feed."""
+
+    catalog: Catalog
+    feed: str
+    id: UUID  # by which edits that have been through this lake would be marked
+
+    @classmethod
+    def of(cls, session: Session, peer: Peer, name: str) -> Lake:
+        """Return the lake of a peer. Raises LakeError, ClusterError."""
+        feed = f"{peer.id} of {cluster_id(session.zk, session.nodes)}"
+        return cls(open_catalog(name), feed, uuid5(NAMESPACE_URL, f"walferry lake {name}"))
+
+    def find(self, table: str) -> Table | None:
+        """Return a table of changes if it exists. Raises LakeError."""
+        try:
+            exists = self.catalog.table_exists(identifier(table))
+        except Exception as error:
+            raise _unreadable(table, error) from error
+        return self.make(table) if exists else None
+
+    def make(self, table: str) -> Table:
+        """Return a table of changes; make it if it does not exist. Raises LakeError."""
+        try:
+            return table_of(self.catalog, identifier(table))
+        except LakeError:
+            raise
+        except Exception as error:
+            raise _unreadable(table, error) from error
+
+
+def open_catalog(name: str) -> Catalog:
+    """Return a catalog of PyIceberg's configuration. Raises LakeError."""
+    try:
+        return load_catalog(name)
+    except Exception as error:
+        raise LakeError(
+            f"catalog {name} cannot be used: {one_line(str(error), MAX_SHOWN_CHARS)}",
+            "PyIceberg finds catalogs in .pyiceberg.yaml, or in PYICEBERG_CATALOG__<NAME>__URI and its like, where the job's "
+            "driver runs",
+        ) from error
+
+
+def identifier(table: str) -> tuple[str, str]:
+    """Return where the changes of a table ("table" or "namespace:table") are: namespace and name."""
+    namespace, _, name = table.rpartition(":")
+    return namespace or DEFAULT_NAMESPACE, f"{name}{SUFFIX}"
+
+
+def _unreadable(table: str, error: Exception) -> LakeError:
+    name = ".".join(identifier(table))
+    return LakeError(f"table {name} of the lake cannot be read: {one_line(str(error), MAX_SHOWN_CHARS)}")

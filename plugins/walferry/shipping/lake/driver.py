@@ -1,0 +1,233 @@
+"""The driver of a batch for a lake.
+
+    take the leases of the groups, read their WALs and positions
+    read the tables, and up to where each one has all edits           iceberg/commits.py
+    tasks: read the WALs, write files                                 reading.py
+    commit each table's files, with the positions
+    move the positions in the queues, and take finished WALs out
+
+Killed at any step, the next batch goes on from the positions in the queues, and leaves out of each table what that table has
+already. Of two drivers that believe to hold a lease, one can commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pyiceberg.table import Table
+
+from walferry.base.errors import WalferryError, text_of
+from walferry.base.jobs import Backend, BackendFailed, Tell
+from walferry.base.texts import one_line
+from walferry.engine.counters import Counters
+from walferry.engine.in_flight import WalOffset
+from walferry.engine.summary import GroupSummary, Status
+from walferry.hbase.cluster import cluster_id
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.names import parse_wal_name
+from walferry.hbase.rpc import master
+from walferry.load.copy_records import under_way
+from walferry.replication.filters.rules import FilterRules, PeerTables
+from walferry.replication.peers.reading import Peer, check_shippable
+from walferry.replication.queues.reading import queued_groups
+from walferry.replication.sinks.iceberg.commits import Batch, LakeError, Position, append, positions_of
+from walferry.replication.sinks.iceberg.data_files import ChangeFile, Target
+from walferry.replication.source.peers import read_peer
+from walferry.replication.source.session import Session, open_session
+from walferry.shipping.bulkload.peer_load import TakenGroup, take_groups
+from walferry.shipping.group_job import GroupJob
+from walferry.shipping.lake.catalog import Lake, identifier
+from walferry.shipping.lake.reading import LakeGroup, LakeJob, read_lake_group
+from walferry.shipping.queue_positions import Archiver, QueuePositions
+from walferry.shipping.queued_wals import GroupWals
+from walferry.shipping.runs import read_group, write_group
+
+ROUNDS = 3  # of tasks that meet tables which nobody knew of
+ARCHIVE_SECONDS = 0.5  # between two looks at copies under way
+
+log = logging.getLogger(__name__)
+
+
+def ship_to_lake(jobs: Sequence[GroupJob], catalog: str, on: Backend, say: Tell) -> list[GroupSummary]:
+    """Ship the groups' closed WALs into the tables of a catalog. Returns a summary of each group.
+
+    Raises LakeError, BackendFailed, and WalferryError: then nothing has left the queues.
+    """
+    with open_session(jobs[0].source) as session, ExitStack() as held:
+        groups = take_groups(session, jobs, held)
+        peer = read_peer(session, jobs[0].peer_id)
+        check_shippable(peer)
+        if (why := under_way(session, peer.id)) is not None:
+            raise LakeError(str(why))
+        taken = {group.job.group for group in groups}
+        others = [_not_taken(session, job) for job in jobs if job.group not in taken]
+        if not groups:
+            return others
+        lake = Lake.of(session, peer, catalog)
+        return [*_Batch(session, peer, lake, groups, say).run(on), *others]
+
+
+def _not_taken(session: Session, job: GroupJob) -> GroupSummary:
+    """Return the summary of a group whose lease another run holds, or that has nothing to ship by now."""
+    before = read_group(session, job.peer_id, job.run_id, job.group)
+    return before or GroupSummary(group=job.group, status=Status.HELD, error="another run ships it, or it is being moved")
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch of groups whose leases are held."""
+
+    session: Session
+    peer: Peer
+    lake: Lake
+    groups: Sequence[TakenGroup]
+    say: Tell
+
+    def run(self, on: Backend) -> list[GroupSummary]:
+        """Read, commit, and move the positions."""
+        tables = dict(self._known_tables())
+        found = self._read(tables, on)
+        self._commit(tables, found)
+        return [self._register(group, done) for group, done in zip(self.groups, found, strict=True)]
+
+    def _known_tables(self) -> Iterator[tuple[str, Table]]:
+        """Yield the tables of changes of all tables that the peer gets now. Tasks may meet others, such as deleted ones."""
+        session, choice = self.session, PeerTables.of_peer(self.peer)
+        if session.source.master_absent:
+            return
+        with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as connection:
+            families = master.families_in_wals(connection)
+        for table in sorted(families):
+            wanted = any(choice.wants(table.encode(), family) for family in families[table])
+            if wanted and (known := self.lake.find(table)) is not None:
+                yield table, known
+
+    def _read(self, tables: dict[str, Table], on: Backend) -> list[LakeGroup]:
+        """Have the groups read. Tables that the tasks meet and nobody knew are made, and such groups are read again."""
+        done: dict[str, LakeGroup] = {}
+        jobs = list(self._jobs(tables))
+        for _ in range(ROUNDS):
+            targets = {name: Target.of(table) for name, table in tables.items()}
+            left = [job for job in jobs if job.job.group not in done]
+            answers = on.run(partial(read_lake_group, targets), left, LakeGroup, lost=_lost)
+            for job, answer in zip(left, answers, strict=True):
+                if answer.group != job.job.group:
+                    raise BackendFailed(f"the answer for WAL group {job.job.group} is one for {one_line(answer.group, 100)}")
+            done |= {answer.group: answer for answer in answers if not answer.unknown}
+            new = {name for answer in answers for name in answer.unknown}
+            if not new:
+                return [done[group.job.group] for group in self.groups]
+            for name in sorted(new):
+                self.say(f"table {name} gets a table of changes: {'.'.join(identifier(name))}")
+                tables[name] = self.lake.make(name)
+            jobs = list(self._jobs(tables))
+        raise LakeError("the WALs have edits of more and more tables", "The next batch tries again")
+
+    def _jobs(self, tables: Mapping[str, Table]) -> Iterator[LakeJob]:
+        session = self.session
+        rules = FilterRules.of_peer(self.peer, cluster_id(session.zk, session.nodes), self.lake.id)
+        seen = {name: positions_of(table, self.lake.feed) for name, table in tables.items()}
+        for group in self.groups:
+            found, first = group.found, group.found.wals[0].queued
+            begins = first.name.timestamp, first.position
+            behind = {
+                name: position
+                for name, positions in seen.items()
+                if (position := positions.get(found.group)) and _order(position) > begins
+            }
+            yield LakeJob(
+                job=group.job, server=found.server, queue_id=found.queue_id, queued=found.queued, wals=found.wals, rules=rules,
+                behind=behind, peer_cluster=f"lake {self.lake.catalog.name}",
+            )  # fmt: skip
+
+    def _commit(self, tables: Mapping[str, Table], found: Sequence[LakeGroup]) -> None:
+        """Commit the files of each table. Raises LakeError: the tables that were committed before have their edits then."""
+        moved = {
+            group.job.group: position
+            for group, done in zip(self.groups, found, strict=True)
+            if (position := _position(group, done)) is not None
+        }
+        files: dict[str, list[ChangeFile]] = {}
+        for file in (file for done in found for file in done.files):
+            files.setdefault(file.table, []).append(file)
+        began, rows = time.monotonic(), 0
+        batch, queued = Batch(self.lake.feed, self.groups[0].job.run_id), self._queued() if files else None
+        for name in sorted(files):
+            table, seen = tables[name], positions_of(tables[name], self.lake.feed)
+            ahead = {group: max(position, seen.get(group, position), key=_order) for group, position in moved.items()}
+            gone = () if queued is None else seen.keys() - queued - ahead.keys()
+            append(table, batch, files[name], seen=seen, moved=ahead, gone=gone)
+            rows += sum(file.rows for file in files[name])
+        if files:
+            self.say(
+                f"committed {rows:,} changes in {sum(map(len, files.values())):,} files to {len(files):,} tables within "
+                f"{time.monotonic() - began:.1f} s"
+            )
+
+    def _queued(self) -> frozenset[str] | None:
+        """Return the groups that are queued now; None if that is not known. A group that has left the queues never comes back."""
+        try:
+            return queued_groups(self.session, self.peer.id)
+        except WalferryError as error:
+            log.info("positions of WAL groups that are gone stay in the lake: %s", error)
+            return None
+
+    def _register(self, group: TakenGroup, done: LakeGroup) -> GroupSummary:
+        """Move a group's position, take its finished WALs out of the queue, and write its summary."""
+        summary = GroupSummary.from_json(done.summary)
+        counters = Counters(summary)
+        try:
+            self._move(group, done, counters)
+        except WalferryError as error:
+            counters.end(Status.FAILED, text_of(error), passing=error.retry_helps)
+        else:
+            counters.end(summary.status, summary.error, passing=summary.passing)
+        ended = replace(counters.summary(), seconds=summary.seconds, cpuSeconds=summary.cpuSeconds)
+        write_group(self.session, self.peer.id, group.job.run_id, ended)
+        return ended
+
+    def _move(self, group: TakenGroup, done: LakeGroup, counters: Counters) -> None:
+        """Move a group's position. Raises LeaseLost, StorageError, ConnectError, and the archive's errors."""
+        wals = GroupWals.found(group.found.wals, self.session.store)
+        wals.ends = {int(number): end for number, end in done.ends.items()}
+        wals.unclean = {int(number): size for number, size in done.unclean.items()}
+        wals.lost = set(done.lost)
+        failed = list[BaseException]()
+        positions = QueuePositions(wals, group.lease, counters, Archiver(self.session, failed.append, lambda *_: False))
+        offset = WalOffset(done.wals, done.offset)
+        try:
+            positions.commit(offset)
+            while positions.pending and time.time() < group.job.deadline and not failed:
+                time.sleep(ARCHIVE_SECONDS)
+                positions.commit(offset)
+            positions.commit(offset)
+        finally:
+            positions.stop()
+        for error in failed:
+            raise error
+
+
+def _lost(job: LakeJob, why: str) -> LakeGroup:
+    summary = GroupSummary(group=job.job.group, status=Status.FAILED, error=why)
+    return LakeGroup(job.job.group, summary.to_json())
+
+
+def _position(group: TakenGroup, done: LakeGroup) -> Position | None:
+    """Return the WAL and the offset up to which a task has read a group; None if it has read nothing."""
+    names = [wal.queued.name.text for wal in group.found.wals]
+    if done.offset and done.wals < len(names):
+        return names[done.wals], done.offset
+    if not done.wals:
+        return None
+    last = done.wals - 1
+    return names[last], done.ends.get(str(last), group.found.wals[last].queued.position)
+
+
+def _order(position: Position) -> tuple[int, int]:
+    """Return a value by which a group's positions are ordered."""
+    return parse_wal_name(position[0]).timestamp, position[1]

@@ -1,0 +1,239 @@
+"""A task of a batch for a lake: reads the closed WALs of one group, and writes their changes as files that nobody sees yet.
+
+The driver holds the group's lease meanwhile. What the task has written counts only once the driver has committed it, together
+with the position up to which the task has read. So a task that fails or dies leaves files behind, and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from walferry.base.errors import WalferryError, text_of
+from walferry.base.records import Record
+from walferry.base.texts import visible
+from walferry.engine.counters import Counters
+from walferry.engine.summary import GroupSummary, Status, shown_ms
+from walferry.hbase.names import TABLE, WalName, parse_wal_name
+from walferry.hbase.wal.errors import WalError
+from walferry.hbase.wal.wal_batches import WalBatch
+from walferry.load.earlier_loads import initial_snapshots
+from walferry.replication.filters.entry_filter import KeptEdits, filter_batch
+from walferry.replication.filters.rules import FilterRules
+from walferry.replication.sinks.iceberg.changes import Changes, Wal, changes_of
+from walferry.replication.sinks.iceberg.commits import Position
+from walferry.replication.sinks.iceberg.data_files import ChangeFile, DataFiles, Target
+from walferry.replication.sinks.of_peer import bulk_loads_in
+from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
+from walferry.replication.source.session import Session, open_session
+from walferry.shipping.attempt import why_stopped
+from walferry.shipping.candidates import Candidate
+from walferry.shipping.giving_up import permission_for
+from walferry.shipping.group_job import GroupJob
+from walferry.shipping.queued_wals import GroupWals, QueuedWals
+from walferry.shipping.runs import write_group
+
+PUBLISH_SECONDS = 2.0  # between two summaries
+MOST_UNKNOWN = 1000  # tables that a batch makes
+MAX_SHOWN_CHARS = 200
+
+log = logging.getLogger(__name__)
+
+
+class NotForLake(WalError):
+    """An entry has what a table of changes cannot have."""
+
+    retry_helps = False
+    advice = "The docs' page on lakes says what to do; until then this queue waits"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LakeJob:
+    """One WAL group for a task. `behind` are the positions of tables that already have edits behind the queue's position."""
+
+    job: GroupJob
+    server: str
+    queue_id: str
+    queued: int
+    wals: tuple[Candidate, ...]
+    rules: FilterRules
+    behind: Mapping[str, Position]  # by table
+    peer_cluster: str
+
+
+@dataclass
+class LakeGroup(Record):
+    """What a task has done. The files have the changes of the first `wals` WALs, and of the next one up to `offset`.
+
+    If the WALs have edits of tables that were not among the targets, it names these, and nothing else counts.
+    """
+
+    group: str
+    summary: str = ""  # a GroupSummary, as JSON
+    wals: int = 0
+    offset: int = 0
+    ends: dict[str, int] = field(default_factory=dict)  # by the WAL's number: the offset after its last entry
+    unclean: dict[str, int] = field(default_factory=dict)  # by the WAL's number: bytes behind the last whole entry
+    lost: list[int] = field(default_factory=list)  # numbers of WALs whose bytes are lost
+    files: list[ChangeFile] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+def read_lake_group(targets: Mapping[str, Target], lake_job: LakeJob) -> LakeGroup:
+    """Read a group, and write files. An error ends the reading; what was read before it counts. None is raised."""
+    job = lake_job.job
+    counters = Counters(GroupSummary(group=job.group))
+    try:
+        with open_session(job.source, look_only=True) as session:
+            return _Reading(targets, lake_job, session, counters).run()
+    except Exception as error:  # the other groups go on
+        log.exception("WAL group %s of peer %s", job.group, job.peer_id)
+        passing = isinstance(error, WalferryError) and error.retry_helps
+        counters.end(Status.FAILED, text_of(error), passing=passing)
+        return LakeGroup(job.group, counters.summary().to_json())
+
+
+class _Reading:
+    """The reading of one group."""
+
+    def __init__(self, targets: Mapping[str, Target], lake_job: LakeJob, session: Session, counters: Counters) -> None:
+        job = lake_job.job
+        self._of, self._session, self._counters = lake_job, session, counters
+        self._targets = targets
+        self._files = DataFiles(targets)
+        self._wals = GroupWals.found(lake_job.wals, session.store)
+        self._feed = QueuedWals(
+            job=job, wals=self._wals, store=session.store, keys=job.source.keys(), peer_rules=lake_job.rules, counters=counters,
+            deadline=time.monotonic() + job.deadline - time.time(), given_up=partial(permission_for, session, job.peer_id),
+            loaded=initial_snapshots(session, job.peer_id),
+        )  # fmt: skip
+        self._unknown: set[str] = set()
+        self._whole = 0  # WALs that were read to their ends
+        self._published = time.monotonic()
+        self._shipped = {"shippedOps": 0, "shippedCells": 0, "shippedBytes": 0}
+        self._last_written = 0
+
+    def run(self) -> LakeGroup:
+        """Read the WALs in a row, and write the files."""
+        of, found = self._of, LakeGroup(self._of.job.group)
+        self._counters.begin(
+            peer_cluster=of.peer_cluster, server=of.server, queue_id=of.queue_id, queued=of.queued, wals=self._wals.count,
+            bytes_to_ship=self._wals.bytes_to_ship,
+        )  # fmt: skip
+        status, error = self._read_all()
+        found.unknown = sorted(self._unknown)
+        if not found.unknown:
+            found.files = self._files.finish()
+        self._counters.end(status, error)
+        found.summary = self._summary().to_json()
+        found.wals, found.lost = self._whole, sorted(self._wals.lost)
+        if self._whole < self._wals.count:
+            found.offset = self._wals.ends.get(self._whole, 0)
+        found.ends = {str(number): end for number, end in self._wals.ends.items()}
+        found.unclean = {str(number): size for number, size in self._wals.unclean.items()}
+        return found
+
+    def _read_all(self) -> tuple[Status, str | None]:
+        """Read the WALs. Returns how that ended, and why."""
+        for number in range(self._feed.count):
+            try:
+                if (status := self._read(number)) is not Status.DONE:
+                    return status, None
+            except WalError as error:
+                if not self._feed.ends_at(number, error):
+                    return Status.FAILED, text_of(error)
+            except (WalferryError, OSError) as error:
+                return Status.FAILED, text_of(error)
+            self._whole = number + 1
+        return Status.DONE, None
+
+    def _read(self, number: int) -> Status:
+        rules = self._feed.rules(number)
+        for batch, path in self._feed.batches(number):
+            if time.time() > self._of.job.deadline:
+                return Status.DEADLINE
+            if not self._goes_on():
+                return Status.PAUSED
+            try:
+                self._take(number, batch, rules, path)
+            except WalError as error:
+                sound = batch.until(error.offset)
+                if len(sound.index):
+                    self._take(number, sound, rules, path)
+                raise
+        return Status.DONE
+
+    def _goes_on(self) -> bool:
+        """Publish the summary now and then. Returns whether the peer may still be shipped. Raises WalferryError."""
+        if time.monotonic() - self._published > PUBLISH_SECONDS:
+            self._published = time.monotonic()
+            job = self._of.job
+            write_group(self._session, job.peer_id, job.run_id, self._summary())
+            return why_stopped(self._session, job.peer_id) is None
+        return True
+
+    def _take(self, number: int, batch: WalBatch, rules: FilterRules, path: str) -> None:
+        """Take all changes of some entries, or none if one of them raises WalError."""
+        kept = filter_batch(batch, rules, path)
+        _check(batch, kept, rules, self._of.job.source, path)
+        name = self._of.wals[number].queued.name
+        wal = Wal(self._of.job.group, name.text, path)
+        found = [rest for each in changes_of(batch, kept, wal) if (rest := self._without_committed(each, name)).rows.num_rows]
+        self._check_names({each.table for each in found} - self._targets.keys(), batch, path)
+        if not self._unknown:
+            for each in found:
+                self._files.add(each)
+        self._counters.read(batch, kept)
+        self._shipped["shippedOps"] += int(kept.rows.sum())
+        self._shipped["shippedCells"] += int(kept.cells.sum())
+        self._shipped["shippedBytes"] += int(kept.size.sum())
+        if kept.cells.any():
+            self._last_written = shown_ms(int(batch.index.write_time[-1]))
+        self._feed.handed_out(number, batch)
+
+    def _check_names(self, unknown: Collection[str], batch: WalBatch, path: str) -> None:
+        """Note tables that are not among the targets: the driver makes them, so they have to be names. Raises NotForLake."""
+        self._unknown |= {*unknown}
+        odd = next((name for name in unknown if not TABLE.fullmatch(name)), None)
+        if odd is not None or len(self._unknown) > MOST_UNKNOWN:
+            why = (
+                f"{visible(odd, MAX_SHOWN_CHARS)} is not the name of a table"
+                if odd is not None
+                else "the WALs name too many tables"
+            )
+            self._unknown -= {*unknown}
+            raise NotForLake(path, batch.entry_offset(0), f"in the entries from here on, {why}")
+
+    def _without_committed(self, changes: Changes, wal: WalName) -> Changes:
+        """Return the changes that the table does not have yet."""
+        position = self._of.behind.get(changes.table)
+        if position is None:
+            return changes
+        last = parse_wal_name(position[0])
+        if wal.timestamp > last.timestamp:
+            return changes
+        import pyarrow.compute as pc
+
+        offset = position[1] if wal.text == last.text else (1 << 63) - 1
+        missing = pc.greater_equal(changes.rows.column("offset"), offset)
+        return replace(changes, rows=changes.rows.filter(missing), days=changes.days[missing.to_numpy(zero_copy_only=False)])
+
+    def _summary(self) -> GroupSummary:
+        """Return the counts. What was read counts as shipped, and the driver takes that back unless it commits it."""
+        summary = replace(self._counters.summary().plus(**self._shipped), sink="iceberg")
+        if not self._last_written:
+            return summary
+        age = max(0, int(time.time() * 1000) - self._last_written)
+        return replace(summary, timestampOfLastShippedOp=self._last_written, ageOfLastShippedOp=age)
+
+
+def _check(batch: WalBatch, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str) -> None:
+    """Raise NotForLake at the first entry that has what a table of changes cannot have."""
+    for entry in bulk_loads_in(batch, kept, rules, source, path)[0]:
+        raise NotForLake(path, batch.entry_offset(entry), "it is a bulk load, whose cells are in HFiles and not in the WAL")
+    if source.visibility_labels != VisibilityLabels.SHIP:
+        for labelled in kept.labelled.nonzero()[0]:
+            raise NotForLake(path, batch.entry_offset(int(labelled)), "it has visibility labels, which a lake does not heed")

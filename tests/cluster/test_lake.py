@@ -1,0 +1,320 @@
+"""Batches of a peer whose edits go into a lake: each cell of the source is in the tables of changes once, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyiceberg import catalog as catalogs
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.utils.config import Config
+
+from embedded.client import GLOBAL, LOCAL
+from embedded.wire import CellType, delete_column, delete_family, put
+from tests.cluster.conftest import Sides
+from tests.cluster.walferry_runs import plan, positions, roll
+from walferry.admin.creating import create, lake_key
+from walferry.admin.peers import peer_admin
+from walferry.base.errors import WalferryError
+from walferry.cli.main import main
+from walferry.engine.summary import GroupSummary, Status
+from walferry.hbase.errors import LakePeer
+from walferry.jobs.workers import LocalProcesses
+from walferry.replication.peers.peer_tables import peer_tables
+from walferry.replication.sinks.iceberg.commits import LakeError
+from walferry.replication.source.peers import read_peer
+from walferry.replication.source.session import open_session
+from walferry.shipping.lake import driver
+from walferry.shipping.ship_run import ShipRun, ship_queued
+
+LAKE = "lake"
+KILLS = int(os.environ.get("LAKE_KILLS", "6"))
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A peer whose edits of two tables go into a lake."""
+
+    sides: Sides
+    peer: str
+    tables: Sequence[str]
+
+    def batch(self, *, rolls: bool = True, run_id: str = "run", **options: Any) -> list[GroupSummary]:
+        if rolls:
+            roll(self.sides.at, self.peer)
+        return ship_queued(self.run(run_id, **options), LocalProcesses(2), print)
+
+    def run(self, run_id: str = "run", **options: Any) -> ShipRun:
+        return ShipRun(source=self.sides.at, peer_id=self.peer, run_id=run_id, deadline=120, **options)
+
+    def changes(self, table: str) -> list[dict[str, Any]]:
+        """The rows of a table of changes, as DuckDB reads them from the files of its present snapshot."""
+        try:
+            found = lake().load_table(("default", f"{table}_changes"))
+        except NoSuchTableError:
+            return []
+        paths = [task.file.file_path.removeprefix("file://") for task in found.scan().plan_files()]
+        read = duckdb.connect().read_parquet(paths, hive_partitioning=False)
+        return [dict(zip(read.columns, row, strict=True)) for row in read.fetchall()]
+
+    def is_complete(self) -> None:
+        """Check that the tables of changes have each cell of a raw scan once, and nothing else."""
+        for table in self.tables:
+            found = self.changes(table)
+            assert len({(row["wal"], row["offset"], row["cell"]) for row in found}) == len(found)
+            as_cells = sorted(
+                (row["row"], row["family"], row["qualifier"], row["timestamp"], row["type"], row["value"]) for row in found
+            )
+            raw = [cell for cell in self.sides.source.scan_all(table, raw=True) if cell.family == b"f"]
+            assert as_cells == sorted(
+                (c.row, c.family, c.qualifier, c.timestamp, NAMES[CellType(c.type)], c.value) for c in raw
+            )  # fmt: skip
+
+
+NAMES = {
+    CellType.PUT: "Put",
+    CellType.DELETE: "Delete",
+    CellType.DELETE_COLUMN: "DeleteColumn",
+    CellType.DELETE_FAMILY: "DeleteFamily",
+    CellType.DELETE_FAMILY_VERSION: "DeleteFamilyVersion",
+}
+
+
+def lake() -> Catalog:
+    return load_catalog(LAKE)
+
+
+@pytest.fixture
+def fed(sides: Sides, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Fed]:
+    for name, value in (("TYPE", "sql"), ("URI", f"sqlite:///{tmp_path}/catalog.db"), ("WAREHOUSE", f"file://{tmp_path}/lake")):
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__{name}", value)
+    monkeypatch.setattr(catalogs, "_ENV_CONFIG", Config())  # it is read when PyIceberg is imported
+    peer, tables = unique("peer"), [unique("t"), unique("t")]
+    for table in tables:
+        sides.source.create_table(table, {"f": GLOBAL, "l": LOCAL})
+    with peer_admin(sides.at) as admin:
+        create(admin, peer, lake_key(admin, peer), table_cfs=dict.fromkeys(tables, ()), lake=LAKE)
+    yield Fed(sides, peer, tables)
+    sides.source.remove_peer(peer)
+    for table in tables:
+        sides.source.drop_table(table)
+
+
+def write(fed: Fed, chance: random.Random, count: int, begin: int) -> None:
+    """Write puts and deletes, each with a timestamp of its own, so that a raw scan shows every cell."""
+    for table in fed.tables:
+        some = []
+        for number in range(begin, begin + count):
+            row, at = f"row{chance.randrange(50):02}", 1_000_000 + number
+            some.append(
+                chance.choice(
+                    [
+                        put(row, {"f:a": b"%d" % number, "f:b": b"x", "l:c": b"local"}, timestamp=at),
+                        put(row, {"f:a": b"%d" % number}, timestamp=at),
+                        delete_column(row, "f:a", timestamp=at),
+                        delete_family(row, "f", timestamp=at),
+                    ]
+                )
+            )
+        fed.sides.source.write(table, some, one_by_one=True)
+
+
+def test_each_cell_of_the_source_is_in_the_changes_once(fed: Fed) -> None:
+    chance = random.Random(1)
+    for number in range(3):
+        write(fed, chance, 40, number * 40)
+        summaries = fed.batch(run_id=f"run {number}")
+        assert [(s.status, s.sink) for s in summaries] == [(Status.DONE, "iceberg")] * len(summaries)
+        fed.is_complete()
+    assert sum(s.shippedCells for s in summaries) > 0
+    assert not plan(fed.sides.at, fed.peer).to_ship
+
+
+def test_a_batch_without_edits_commits_nothing(fed: Fed) -> None:
+    fed.sides.source.write(fed.tables[0], [put("r", {"f:a": b"v"})])
+    fed.batch()
+    table = lake().load_table(("default", f"{fed.tables[0]}_changes"))
+    fed.batch()
+    again = lake().load_table(("default", f"{fed.tables[0]}_changes"))
+    assert [s.snapshot_id for s in again.snapshots()] == [s.snapshot_id for s in table.snapshots()]
+    with pytest.raises(NoSuchTableError):
+        lake().load_table(("default", f"{fed.tables[1]}_changes"))
+
+
+class Killed(BaseException):
+    """Stands for kill -9: nothing handles it."""
+
+
+@pytest.mark.parametrize("step", ["between the commits of two tables", "before the positions", "between two positions"])
+def test_what_was_committed_and_not_noted_is_not_committed_again(fed: Fed, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    chance = random.Random(2)
+    write(fed, chance, 30, 0)
+    roll(fed.sides.at, fed.peer)
+    before = positions(fed.sides.at, fed.peer)
+    with monkeypatch.context() as killed:
+        name, owner = ("append", driver) if step.startswith("between the commits") else ("_move", driver._Batch)
+        original, calls = getattr(owner, name), []
+
+        def die(*arguments: Any, **named: Any) -> Any:
+            calls.append(name)
+            if len(calls) > (1 if step.startswith("between") else 0):
+                raise Killed
+            return original(*arguments, **named)
+
+        killed.setattr(owner, name, die)
+        with suppress(Killed):
+            fed.batch(rolls=False)
+    if step != "between two positions":
+        assert positions(fed.sides.at, fed.peer) == before
+    write(fed, chance, 30, 30)
+    assert {s.status for s in fed.batch()} == {Status.DONE}
+    fed.is_complete()
+
+
+def test_a_lake_peer_has_no_peer_cluster(fed: Fed) -> None:
+    with open_session(fed.sides.at) as session:
+        peer = read_peer(session, fed.peer)
+    with pytest.raises(LakePeer, match="go into tables of Iceberg"), peer_tables(peer, fed.sides.at.login):
+        raise AssertionError("it must not be connected")
+
+
+def test_a_catalog_that_is_not_configured_is_named_and_nothing_is_lost(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(fed, random.Random(3), 10, 0)
+    roll(fed.sides.at, fed.peer)
+    before = positions(fed.sides.at, fed.peer)
+    with monkeypatch.context() as away:
+        away.delenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__URI")
+        away.delenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__TYPE")
+        away.setattr(catalogs, "_ENV_CONFIG", Config())
+        with pytest.raises(LakeError, match="catalog lake cannot be used"):
+            fed.batch(rolls=False)
+    assert positions(fed.sides.at, fed.peer) == before
+    fed.batch(rolls=False)
+    fed.is_complete()
+
+
+def test_a_table_that_is_not_one_of_changes_stops_the_batch(fed: Fed) -> None:
+    import pyarrow as pa
+
+    write(fed, random.Random(4), 5, 0)
+    lake().create_namespace_if_not_exists("default")
+    lake().create_table(("default", f"{fed.tables[1]}_changes"), pa.schema([("row", pa.string())]))
+    with pytest.raises(LakeError, match="is not a table of changes: column row"):
+        fed.batch()
+    lake().drop_table(("default", f"{fed.tables[1]}_changes"))
+    fed.batch()
+    fed.is_complete()
+
+
+def test_edits_of_a_table_that_was_dropped_meanwhile_are_changes_too(fed: Fed, unique: Callable[[str], str]) -> None:
+    fed.sides.source.write(fed.tables[0], [put("r", {"f:a": b"v"})])
+    cells = [cell for cell in fed.sides.source.scan_all(fed.tables[0], raw=True) if cell.family == b"f"]
+    fed.sides.source.drop_table(fed.tables[0])
+    fed.batch()
+    assert [(row["row"], row["timestamp"]) for row in fed.changes(fed.tables[0])] == [(c.row, c.timestamp) for c in cells]
+    fed.sides.source.create_table(fed.tables[0], {"f": GLOBAL, "l": LOCAL})
+
+
+@pytest.fixture
+def walferry(sides: Sides, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """`walferry("ship", peer)` → exit status, standard output and stderr."""
+    extra = {"wal_root": sides.at.wal_root, "znode_parent": sides.at.znode_parent}
+    source = json.dumps({"host": sides.at.quorum, "extra": extra})
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(["--source", source, *arguments])
+        return status, *capfd.readouterr()
+
+    return run
+
+
+def test_the_command_creates_ships_and_shows_a_lake_s_peer(
+    fed: Fed, walferry: Callable[..., tuple[int, str, str]], unique: Callable[[str], str]
+) -> None:
+    peer, table = unique("peer"), fed.tables[0]
+    create_it = ("peers", "create", peer, "--lake", LAKE, "--table-cfs", table)
+    try:
+        status, out, err = walferry(*create_it)
+        assert (status, err) == (0, "")
+        assert f"peer {peer} to the lake {LAKE} is managed by Walferry" in out
+        assert walferry(*create_it)[0] == 0
+        for refused, why in (
+            (("peers", "create", peer, "--lake", "other", "--table-cfs", table), "exists already"),
+            (("peers", "create", "x", "--lake", LAKE, "--table-cfs", "nowhere"), "there is no table nowhere at the source"),
+            (("peers", "create", "x"), "one of --cluster-key and --lake is required"),
+            (("peers", "set", peer, "sink=hfiles"), f"goes to the lake {LAKE}, so sink would do nothing"),
+            (("peers", "hand-back", peer, "--to", "y"), "to which HBase cannot ship"),
+            (("verify", peer), "go into tables of Iceberg"),
+        ):
+            status, _, err = walferry(*refused)
+            assert status != 0
+            assert why in err
+        fed.sides.source.write(table, [put("r", {"f:a": b"v"})])
+        assert "its edits go to the lake" in walferry("ship", peer, "--sink", "direct")[2]
+        status, _, err = walferry("ship", peer)
+        assert status == 0
+        assert "committed 1 changes in 1 files to 1 tables" in err
+        for shown in (("peers", "list"), ("peers", "show", peer)):
+            assert f"the lake {LAKE}" in walferry(*shown)[1]
+        checks = [line for line in walferry("check")[1].splitlines() if f"peer {peer}" in line]
+        assert [line.split()[0] for line in checks] == ["well"] * len(checks)
+        assert any(f"{LAKE} answers" in line for line in checks)
+        assert walferry("peers", "set", peer, "max_lag=60")[0] == 0
+        assert walferry("peers", "remove", peer)[0] == 0
+    finally:
+        with suppress(Exception):
+            fed.sides.source.remove_peer(peer)
+
+
+def keep_shipping(run: ShipRun, seed: int) -> None:
+    """Ship again and again, and die by chance at each step that changes anything."""
+    chance = random.Random(seed)
+
+    def deadly(step: Callable[..., Any]) -> Callable[..., Any]:
+        def either(*arguments: Any, **named: Any) -> Any:
+            if chance.random() < 0.1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            done = step(*arguments, **named)
+            if chance.random() < 0.1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return done
+
+        return either
+
+    driver.append = deadly(driver.append)  # of this process
+    driver._Batch._move = deadly(driver._Batch._move)
+    while True:
+        try:
+            ship_queued(run, LocalProcesses(1), lambda line: None)
+        except WalferryError:
+            time.sleep(0.2)
+
+
+@pytest.mark.timeout(900)
+def test_drivers_that_are_killed_again_and_again_bring_each_cell_once(fed: Fed) -> None:
+    context, chance = get_context("fork"), random.Random(5)
+    for number in range(KILLS):
+        write(fed, chance, 20, 20 * number)
+        roll(fed.sides.at, fed.peer)
+        process = context.Process(target=keep_shipping, args=(fed.run(f"run {number}"), number))
+        process.start()
+        process.join(chance.uniform(0.2, 4.0))
+        process.kill()
+        process.join()
+    deadline = time.monotonic() + 120
+    while any(s.status is not Status.DONE for s in fed.batch(run_id="last")):
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    fed.is_complete()
