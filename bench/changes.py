@@ -30,7 +30,7 @@ from walferry.hbase.wal.reader import read_wal_batches
 from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.sinks.iceberg.changes import Wal, changes_of
-from walferry.replication.sinks.iceberg.commits import Batch, append, positions_of, table_of
+from walferry.replication.sinks.iceberg.commits import Batch, Positions, append, positions_of, table_of
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, DataFiles, Target
 
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_WAL_ROUNDS", "5"))
@@ -114,7 +114,7 @@ def commits(wal: Path, table: Table) -> None:
         f"server{n}.example.com%2C16020%2C1764000000000": (f"server{n}.example.com%2C16020%2C1.{n}", n) for n in range(GROUPS)
     }
     began = time.perf_counter()
-    append(table, Batch("peer", "0"), [file] * GROUPS, seen={}, moved=moved)
+    append(table, Batch("peer", "0"), [file] * GROUPS, seen=Positions(), moved=moved)
     print(f"a commit of {GROUPS} files of as many WAL groups: {time.perf_counter() - began:.2f} s")
     seconds = []
     for number in range(COMMITS):

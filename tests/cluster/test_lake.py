@@ -16,10 +16,8 @@ from typing import Any
 
 import duckdb
 import pytest
-from pyiceberg import catalog as catalogs
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.utils.config import Config
 
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import CellType, delete_column, delete_family, put
@@ -37,6 +35,7 @@ from walferry.replication.sinks.iceberg.commits import LakeError
 from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import open_session
 from walferry.shipping.lake import driver
+from walferry.shipping.lake.catalog import open_catalog
 from walferry.shipping.ship_run import ShipRun, ship_queued
 
 LAKE = "lake"
@@ -93,14 +92,13 @@ NAMES = {
 
 
 def lake() -> Catalog:
-    return load_catalog(LAKE)
+    return open_catalog(LAKE)
 
 
 @pytest.fixture
 def fed(sides: Sides, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Fed]:
     for name, value in (("TYPE", "sql"), ("URI", f"sqlite:///{tmp_path}/catalog.db"), ("WAREHOUSE", f"file://{tmp_path}/lake")):
         monkeypatch.setenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__{name}", value)
-    monkeypatch.setattr(catalogs, "_ENV_CONFIG", Config())  # it is read when PyIceberg is imported
     peer, tables = unique("peer"), [unique("t"), unique("t")]
     for table in tables:
         sides.source.create_table(table, {"f": GLOBAL, "l": LOCAL})
@@ -195,9 +193,8 @@ def test_a_catalog_that_is_not_configured_is_named_and_nothing_is_lost(fed: Fed,
     roll(fed.sides.at, fed.peer)
     before = positions(fed.sides.at, fed.peer)
     with monkeypatch.context() as away:
-        away.delenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__URI")
-        away.delenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__TYPE")
-        away.setattr(catalogs, "_ENV_CONFIG", Config())
+        for name in ("TYPE", "URI", "WAREHOUSE"):
+            away.delenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__{name}")
         with pytest.raises(LakeError, match="catalog lake cannot be used"):
             fed.batch(rolls=False)
     assert positions(fed.sides.at, fed.peer) == before

@@ -20,7 +20,7 @@ import tarfile
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from itertools import chain
 from pathlib import Path
 
@@ -96,14 +96,15 @@ def needed(requirements: Sequence[Requirement]) -> list[Distribution]:
 
 
 def _requirements() -> list[Requirement]:
-    """Return what the library needs in a Spark job: as pip installed it, or as its source says."""
+    """Return what the library needs in a Spark job, for lakes only if that is installed: as pip has it, or as its source says."""
+    extras = ["spark", "lake"] if any(True for _ in distributions(name="pyiceberg")) else ["spark"]
     try:
         texts = distribution("walferry").requires or []
     except PackageNotFoundError:
         project = tomllib.loads((Path(walferry.__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        texts = project["dependencies"] + project["optional-dependencies"]["spark"]
+        texts = project["dependencies"] + [each for extra in extras for each in project["optional-dependencies"][extra]]
     found = map(Requirement, texts)
-    return [each for each in found if each.marker is None or each.marker.evaluate({"extra": "spark"})]
+    return [each for each in found if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in extras)]
 
 
 def _files(package: Distribution) -> Iterator[tuple[str, Path]]:

@@ -11,6 +11,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
+from pyiceberg.utils.config import Config
 
 from walferry.base.texts import one_line
 from walferry.hbase.cluster import cluster_id
@@ -56,9 +57,12 @@ class Lake:
 
 
 def open_catalog(name: str) -> Catalog:
-    """Return a catalog of PyIceberg's configuration. Raises LakeError."""
+    """Return a catalog of PyIceberg's configuration, as it is now. Raises LakeError."""
     try:
-        return load_catalog(name)
+        found = Config().get_catalog_config(name)  # PyIceberg itself reads its configuration only once, when it is imported
+        if found is None:
+            raise ValueError("PyIceberg's configuration does not have it")
+        return load_catalog(name, **{key: value for key, value in found.items() if isinstance(value, str)})
     except Exception as error:
         raise LakeError(
             f"catalog {name} cannot be used: {one_line(str(error), MAX_SHOWN_CHARS)}",

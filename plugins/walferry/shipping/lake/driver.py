@@ -13,6 +13,7 @@ already. Of two drivers that believe to hold a lease, one can commit.
 from __future__ import annotations
 
 import logging
+import operator
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -29,17 +30,22 @@ from walferry.engine.in_flight import WalOffset
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.names import parse_wal_name
+from walferry.hbase.errors import PeerError
+from walferry.hbase.names import TABLE, parse_wal_name
 from walferry.hbase.rpc import master
 from walferry.load.copy_records import under_way
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.peers.reading import Peer, check_shippable
+from walferry.replication.queues.consistent import looked_for
+from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.reading import queued_groups
 from walferry.replication.sinks.iceberg.commits import Batch, LakeError, Position, append, positions_of
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, Target
+from walferry.replication.source.agreement import check_queues_complete
 from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.peer_load import TakenGroup, take_groups
+from walferry.shipping.candidates import candidates
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.lake.catalog import Lake, identifier
 from walferry.shipping.lake.reading import LakeGroup, LakeJob, read_lake_group
@@ -47,7 +53,8 @@ from walferry.shipping.queue_positions import Archiver, QueuePositions
 from walferry.shipping.queued_wals import GroupWals
 from walferry.shipping.runs import read_group, write_group
 
-ROUNDS = 3  # of tasks that meet tables which nobody knew of
+FORGET_SECONDS = 7 * 86_400.0
+MAX_CHARS = 300  # of what is shown of an answer
 ARCHIVE_SECONDS = 0.5  # between two looks at copies under way
 
 log = logging.getLogger(__name__)
@@ -62,14 +69,45 @@ def ship_to_lake(jobs: Sequence[GroupJob], catalog: str, on: Backend, say: Tell)
         groups = take_groups(session, jobs, held)
         peer = read_peer(session, jobs[0].peer_id)
         check_shippable(peer)
-        if (why := under_way(session, peer.id)) is not None:
-            raise LakeError(str(why))
+        if peer.serial:
+            raise PeerError(peer.id, f"it is serial, and goes to {peer.target}", "Set SERIAL => false: sequence_id has the order")
+        if (copying := under_way(session, peer.id)) is not None:
+            raise LakeError(str(copying))
         taken = {group.job.group for group in groups}
         others = [_not_taken(session, job) for job in jobs if job.group not in taken]
+        broken = {group.job.group: why for group in groups if (why := _broken_position(group))}
+        others += [_failed(session, group, broken[group.job.group]) for group in groups if group.job.group in broken]
+        groups = [group for group in groups if group.job.group not in broken]
         if not groups:
             return others
         lake = Lake.of(session, peer, catalog)
-        return [*_Batch(session, peer, lake, groups, say).run(on), *others]
+        done: dict[str, GroupSummary] = {}
+        while groups:
+            ended = _Batch(session, peer, lake, groups, say, done).run(on)
+            done |= {summary.group: summary for summary, _ in ended}
+            left = {summary.group for summary, more in ended if more and summary.status is Status.DEADLINE}
+            groups = [_found_again(group) for group in groups if group.job.group in left]
+        return [*done.values(), *others]
+
+
+def _found_again(group: TakenGroup) -> TakenGroup:
+    """Return a group with the WALs that are left. Raises LeaseLost, QueuesMoving, ConnectError."""
+    return replace(group, found=next(iter(candidates(group.lease.read(group.job.place)))))
+
+
+def _broken_position(group: TakenGroup) -> str:
+    """Return why a group cannot be read: the position of its first WAL makes no sense. Empty if it does."""
+    found = group.found.wals[0].queued.position_or_problem
+    return "" if isinstance(found, int) else str(found)
+
+
+def _failed(session: Session, group: TakenGroup, why: str) -> GroupSummary:
+    summary = GroupSummary(
+        group=group.job.group, server=group.found.server, queue_id=group.found.queue_id, status=Status.FAILED, error=why,
+        sizeOfLogQueue=group.found.queued,
+    )  # fmt: skip
+    write_group(session, group.job.peer_id, group.job.run_id, summary)
+    return summary
 
 
 def _not_taken(session: Session, job: GroupJob) -> GroupSummary:
@@ -87,13 +125,14 @@ class _Batch:
     lake: Lake
     groups: Sequence[TakenGroup]
     say: Tell
+    before: Mapping[str, GroupSummary]  # of groups of which the job has shipped some already
 
-    def run(self, on: Backend) -> list[GroupSummary]:
-        """Read, commit, and move the positions."""
+    def run(self, on: Backend) -> list[tuple[GroupSummary, bool]]:
+        """Read, commit, and move the positions. Returns each group's summary, and whether more of it can be read at once."""
         tables = dict(self._known_tables())
         found = self._read(tables, on)
         self._commit(tables, found)
-        return [self._register(group, done) for group, done in zip(self.groups, found, strict=True)]
+        return [(self._register(group, done), done.more) for group, done in zip(self.groups, found, strict=True)]
 
     def _known_tables(self) -> Iterator[tuple[str, Table]]:
         """Yield the tables of changes of all tables that the peer gets now. Tasks may meet others, such as deleted ones."""
@@ -111,13 +150,14 @@ class _Batch:
         """Have the groups read. Tables that the tasks meet and nobody knew are made, and such groups are read again."""
         done: dict[str, LakeGroup] = {}
         jobs = list(self._jobs(tables))
-        for _ in range(ROUNDS):
+        while True:
+            _check_apart(tables)
             targets = {name: Target.of(table) for name, table in tables.items()}
             left = [job for job in jobs if job.job.group not in done]
             answers = on.run(partial(read_lake_group, targets), left, LakeGroup, lost=_lost)
             for job, answer in zip(left, answers, strict=True):
-                if answer.group != job.job.group:
-                    raise BackendFailed(f"the answer for WAL group {job.job.group} is one for {one_line(answer.group, 100)}")
+                if why := _why_wrong(job, answer, tables):
+                    raise BackendFailed(f"the answer for WAL group {job.job.group} makes no sense: {one_line(why, MAX_CHARS)}")
             done |= {answer.group: answer for answer in answers if not answer.unknown}
             new = {name for answer in answers for name in answer.unknown}
             if not new:
@@ -125,8 +165,9 @@ class _Batch:
             for name in sorted(new):
                 self.say(f"table {name} gets a table of changes: {'.'.join(identifier(name))}")
                 tables[name] = self.lake.make(name)
+            if time.time() > self.groups[0].job.deadline:
+                raise LakeError("the batch's time went into making tables", "The next batch finds them, and goes on")
             jobs = list(self._jobs(tables))
-        raise LakeError("the WALs have edits of more and more tables", "The next batch tries again")
 
     def _jobs(self, tables: Mapping[str, Table]) -> Iterator[LakeJob]:
         session = self.session
@@ -138,11 +179,12 @@ class _Batch:
             behind = {
                 name: position
                 for name, positions in seen.items()
-                if (position := positions.get(found.group)) and _order(position) > begins
+                if (position := positions.groups.get(found.group)) and _order(position) > begins
             }
+            before = self.before.get(found.group)
             yield LakeJob(
                 job=group.job, server=found.server, queue_id=found.queue_id, queued=found.queued, wals=found.wals, rules=rules,
-                behind=behind, peer_cluster=f"lake {self.lake.catalog.name}",
+                behind=behind, peer_cluster=self.peer.target, before=before.to_json() if before else "",
             )  # fmt: skip
 
     def _commit(self, tables: Mapping[str, Table], found: Sequence[LakeGroup]) -> None:
@@ -158,9 +200,11 @@ class _Batch:
         began, rows = time.monotonic(), 0
         batch, queued = Batch(self.lake.feed, self.groups[0].job.run_id), self._queued() if files else None
         for name in sorted(files):
+            self._check_leases()
             table, seen = tables[name], positions_of(tables[name], self.lake.feed)
-            ahead = {group: max(position, seen.get(group, position), key=_order) for group, position in moved.items()}
-            gone = () if queued is None else seen.keys() - queued - ahead.keys()
+            known = seen.groups
+            ahead = {group: max(position, known.get(group, position), key=_order) for group, position in moved.items()}
+            gone = () if queued is None else [group for group in known.keys() - queued - ahead.keys() if _is_old(known[group])]
             append(table, batch, files[name], seen=seen, moved=ahead, gone=gone)
             rows += sum(file.rows for file in files[name])
         if files:
@@ -169,10 +213,18 @@ class _Batch:
                 f"{time.monotonic() - began:.1f} s"
             )
 
+    def _check_leases(self) -> None:
+        """Raise LeaseLost unless the leases hold. A driver without them is refused by the tables, too, but later."""
+        for group in self.groups:
+            if not group.lease.is_sure():
+                raise LeaseLost(self.peer.id, group.job.group, "it has ended while the WALs were read")
+
     def _queued(self) -> frozenset[str] | None:
         """Return the groups that are queued now; None if that is not known. A group that has left the queues never comes back."""
         try:
-            return queued_groups(self.session, self.peer.id)
+            check_queues_complete(self.session, self.peer.id)
+            found: frozenset[str] = looked_for(self.session, lambda: queued_groups(self.session, self.peer.id), operator.or_)
+            return found
         except WalferryError as error:
             log.info("positions of WAL groups that are gone stay in the lake: %s", error)
             return None
@@ -212,6 +264,31 @@ class _Batch:
             raise error
 
 
+def _why_wrong(job: LakeJob, answer: LakeGroup, tables: Mapping[str, Table]) -> str:
+    """Return what is wrong with a task's answer; empty if it may be committed."""
+    if answer.group != job.job.group:
+        return f"it is one for {answer.group}"
+    if odd := [name for name in answer.unknown if name in tables or not TABLE.fullmatch(name)]:
+        return f"{odd[0]} is no table to be made"
+    if not 0 <= answer.wals <= len(job.wals) or answer.offset < 0:
+        return f"it has read {answer.wals} of {len(job.wals)} WALs, up to {answer.offset}"
+    for file in answer.files:
+        if file.table not in tables or not file.path.startswith(f"{tables[file.table].location()}/"):
+            return f"{file.path} is no file of table {file.table}"
+    return ""
+
+
+def _check_apart(tables: Mapping[str, Table]) -> None:
+    """Raise LakeError if two tables of HBase have one table of changes, as in a catalog that ignores capitals."""
+    names: dict[object, str] = {}
+    for name, table in tables.items():
+        if (other := names.setdefault(table.metadata.table_uuid, name)) != name:
+            raise LakeError(
+                f"tables {other} and {name} have one table of changes, {'.'.join(table.name())}: the catalog ignores capitals",
+                "Let two peers with table-cfs feed two catalogs",
+            )
+
+
 def _lost(job: LakeJob, why: str) -> LakeGroup:
     summary = GroupSummary(group=job.job.group, status=Status.FAILED, error=why)
     return LakeGroup(job.job.group, summary.to_json())
@@ -226,6 +303,11 @@ def _position(group: TakenGroup, done: LakeGroup) -> Position | None:
         return None
     last = done.wals - 1
     return names[last], done.ends.get(str(last), group.found.wals[last].queued.position)
+
+
+def _is_old(position: Position) -> bool:
+    """Return whether a WAL was begun long ago, so that no claim of its queue is under way, which a listing could miss."""
+    return time.time() * 1000 - parse_wal_name(position[0]).timestamp > FORGET_SECONDS * 1000
 
 
 def _order(position: Position) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -23,7 +24,7 @@ from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.load.earlier_loads import initial_snapshots
 from walferry.replication.filters.entry_filter import KeptEdits, filter_batch
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.sinks.iceberg.changes import Changes, Wal, changes_of
+from walferry.replication.sinks.iceberg.changes import Changes, Wal, changes_of, days_in, tables_in
 from walferry.replication.sinks.iceberg.commits import Position
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, DataFiles, Target
 from walferry.replication.sinks.of_peer import bulk_loads_in
@@ -37,10 +38,17 @@ from walferry.shipping.queued_wals import GroupWals, QueuedWals
 from walferry.shipping.runs import write_group
 
 PUBLISH_SECONDS = 2.0  # between two summaries
-MOST_UNKNOWN = 1000  # tables that a batch makes
+MOST_UNKNOWN = 1000  # tables that are made before the group is read again
+UNKNOWN_SECONDS = 10.0  # for which a task looks for further tables to be made
+MOST_DAYS = 500  # on which the entries of a WAL batch may have been written: each becomes a file
+MOST_FILES = 2000  # of one answer: their figures are some 700 bytes each
 MAX_SHOWN_CHARS = 200
 
 log = logging.getLogger(__name__)
+
+
+class _Void(Exception):
+    """Files could not be written: nothing of what the task has read counts. A signal, not an error."""
 
 
 class NotForLake(WalError):
@@ -62,13 +70,14 @@ class LakeJob:
     rules: FilterRules
     behind: Mapping[str, Position]  # by table
     peer_cluster: str
+    before: str = ""  # the group's summary so far, as JSON, if the job has shipped some of it already
 
 
 @dataclass
 class LakeGroup(Record):
     """What a task has done. The files have the changes of the first `wals` WALs, and of the next one up to `offset`.
 
-    If the WALs have edits of tables that were not among the targets, it names these, and nothing else counts.
+    If the WALs have edits of tables that were not among the targets, it names these, and has no files and no position.
     """
 
     group: str
@@ -79,15 +88,17 @@ class LakeGroup(Record):
     unclean: dict[str, int] = field(default_factory=dict)  # by the WAL's number: bytes behind the last whole entry
     lost: list[int] = field(default_factory=list)  # numbers of WALs whose bytes are lost
     files: list[ChangeFile] = field(default_factory=list)
+    more: bool = False  # whether it has stopped because of many files: the rest can be read once these are committed
     unknown: list[str] = field(default_factory=list)
 
 
 def read_lake_group(targets: Mapping[str, Target], lake_job: LakeJob) -> LakeGroup:
     """Read a group, and write files. An error ends the reading; what was read before it counts. None is raised."""
     job = lake_job.job
-    counters = Counters(GroupSummary(group=job.group))
+    before = lake_job.before
+    counters = Counters(GroupSummary.from_json(before) if before else GroupSummary(group=job.group))
     try:
-        with open_session(job.source, look_only=True) as session:
+        with open_session(job.source) as session:
             return _Reading(targets, lake_job, session, counters).run()
     except Exception as error:  # the other groups go on
         log.exception("WAL group %s of peer %s", job.group, job.peer_id)
@@ -111,6 +122,8 @@ class _Reading:
             loaded=initial_snapshots(session, job.peer_id),
         )  # fmt: skip
         self._unknown: set[str] = set()
+        self._unknown_since = 0.0
+        self._more = False
         self._whole = 0  # WALs that were read to their ends
         self._published = time.monotonic()
         self._shipped = {"shippedOps": 0, "shippedCells": 0, "shippedBytes": 0}
@@ -124,11 +137,13 @@ class _Reading:
             bytes_to_ship=self._wals.bytes_to_ship,
         )  # fmt: skip
         status, error = self._read_all()
-        found.unknown = sorted(self._unknown)
-        if not found.unknown:
-            found.files = self._files.finish()
         self._counters.end(status, error)
         found.summary = self._summary().to_json()
+        if self._unknown:
+            found.unknown = sorted(self._unknown)
+            return found
+        found.files = self._files.finish()
+        found.more = self._more
         found.wals, found.lost = self._whole, sorted(self._wals.lost)
         if self._whole < self._wals.count:
             found.offset = self._wals.ends.get(self._whole, 0)
@@ -145,26 +160,34 @@ class _Reading:
             except WalError as error:
                 if not self._feed.ends_at(number, error):
                     return Status.FAILED, text_of(error)
-            except (WalferryError, OSError) as error:
+            except (WalferryError, OSError) as error:  # of reading: an error of writing is a _Void
                 return Status.FAILED, text_of(error)
             self._whole = number + 1
         return Status.DONE, None
 
     def _read(self, number: int) -> Status:
         rules = self._feed.rules(number)
-        for batch, path in self._feed.batches(number):
-            if time.time() > self._of.job.deadline:
-                return Status.DEADLINE
-            if not self._goes_on():
-                return Status.PAUSED
-            try:
-                self._take(number, batch, rules, path)
-            except WalError as error:
-                sound = batch.until(error.offset)
-                if len(sound.index):
-                    self._take(number, sound, rules, path)
-                raise
+        with closing(self._feed.batches(number)) as batches:
+            for batch, path in batches:
+                if time.time() > self._of.job.deadline or self._knows_enough():
+                    return Status.DEADLINE
+                if not self._goes_on():
+                    return Status.PAUSED
+                if self._files.count > MOST_FILES:
+                    self._more = True
+                    return Status.DEADLINE
+                self._take_to_first_error(number, batch, rules, path)
         return Status.DONE
+
+    def _take_to_first_error(self, number: int, batch: WalBatch, rules: FilterRules, path: str) -> None:
+        """Take a WAL batch. If entries raise errors, take the entries before the first one, and raise its error."""
+        try:
+            self._take(number, batch, rules, path)
+        except WalError as error:
+            sound = batch.until(error.offset)
+            if len(sound.index):
+                self._take_to_first_error(number, sound, rules, path)
+            raise
 
     def _goes_on(self) -> bool:
         """Publish the summary now and then. Returns whether the peer may still be shipped. Raises WalferryError."""
@@ -176,16 +199,17 @@ class _Reading:
         return True
 
     def _take(self, number: int, batch: WalBatch, rules: FilterRules, path: str) -> None:
-        """Take all changes of some entries, or none if one of them raises WalError."""
+        """Take all changes of some entries, or none if one of them raises WalError. Raises _Void if a file cannot be written."""
         kept = filter_batch(batch, rules, path)
         _check(batch, kept, rules, self._of.job.source, path)
         name = self._of.wals[number].queued.name
-        wal = Wal(self._of.job.group, name.text, path)
-        found = [rest for each in changes_of(batch, kept, wal) if (rest := self._without_committed(each, name)).rows.num_rows]
-        self._check_names({each.table for each in found} - self._targets.keys(), batch, path)
-        if not self._unknown:
-            for each in found:
-                self._files.add(each)
+        if not self._has_unknown(tables_in(batch, kept, path), batch, path):
+            try:
+                for each in changes_of(batch, kept, Wal(self._of.job.group, name.text, path)):
+                    if (rest := self._without_committed(each, name)).rows.num_rows:
+                        self._files.add(rest)
+            except Exception as error:
+                raise _Void(f"files of the lake cannot be written: {error}") from error
         self._counters.read(batch, kept)
         self._shipped["shippedOps"] += int(kept.rows.sum())
         self._shipped["shippedCells"] += int(kept.cells.sum())
@@ -194,18 +218,25 @@ class _Reading:
             self._last_written = shown_ms(int(batch.index.write_time[-1]))
         self._feed.handed_out(number, batch)
 
-    def _check_names(self, unknown: Collection[str], batch: WalBatch, path: str) -> None:
-        """Note tables that are not among the targets: the driver makes them, so they have to be names. Raises NotForLake."""
-        self._unknown |= {*unknown}
-        odd = next((name for name in unknown if not TABLE.fullmatch(name)), None)
-        if odd is not None or len(self._unknown) > MOST_UNKNOWN:
-            why = (
-                f"{visible(odd, MAX_SHOWN_CHARS)} is not the name of a table"
-                if odd is not None
-                else "the WALs name too many tables"
-            )
-            self._unknown -= {*unknown}
-            raise NotForLake(path, batch.entry_offset(0), f"in the entries from here on, {why}")
+    def _has_unknown(self, tables: Collection[str], batch: WalBatch, path: str) -> bool:
+        """Note tables that are not among the targets, which the driver makes. Returns whether there are any so far.
+
+        Raises NotForLake for a name that is none.
+        """
+        for name in tables:
+            if name not in self._targets:
+                if not TABLE.fullmatch(name):
+                    why = f"in the entries from here on, {visible(name, MAX_SHOWN_CHARS)} is not the name of a table"
+                    raise NotForLake(path, batch.entry_offset(0), why)
+                self._unknown.add(name)
+        if self._unknown and not self._unknown_since:
+            self._unknown_since = time.monotonic()
+        return bool(self._unknown)
+
+    def _knows_enough(self) -> bool:
+        """Return whether the tables that were met are to be made now, though there may be more."""
+        since = self._unknown_since
+        return len(self._unknown) >= MOST_UNKNOWN or (since > 0 and time.monotonic() - since > UNKNOWN_SECONDS)
 
     def _without_committed(self, changes: Changes, wal: WalName) -> Changes:
         """Return the changes that the table does not have yet."""
@@ -234,6 +265,8 @@ def _check(batch: WalBatch, kept: KeptEdits, rules: FilterRules, source: SourceC
     """Raise NotForLake at the first entry that has what a table of changes cannot have."""
     for entry in bulk_loads_in(batch, kept, rules, source, path)[0]:
         raise NotForLake(path, batch.entry_offset(entry), "it is a bulk load, whose cells are in HFiles and not in the WAL")
+    if (days := days_in(batch, kept)) > MOST_DAYS:
+        raise NotForLake(path, batch.entry_offset(0), f"the entries from here on were written on {days:,} days")
     if source.visibility_labels != VisibilityLabels.SHIP:
         for labelled in kept.labelled.nonzero()[0]:
             raise NotForLake(path, batch.entry_offset(int(labelled)), "it has visibility labels, which a lake does not heed")

@@ -32,6 +32,8 @@ import pyarrow as pa
 
 from walferry.base.kernels.types import Ints
 from walferry.hbase.wal.arrow import BATCH_BYTES, IntColumn, decode_cells
+from walferry.hbase.wal.decoded_keys import decode_keys
+from walferry.hbase.wal.errors import WalCorruptError
 from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.entry_filter import KeptEdits, table_name
 
@@ -78,8 +80,26 @@ class Changes:
     days: Ints
 
 
+def tables_in(batch: WalBatch, kept: KeptEdits, path: str) -> list[str]:
+    """Return the tables of the cells that the filters kept. Raises WalCorruptError for the first key that makes no sense.
+
+    Of a batch that has passed this, `changes_of` raises nothing: it can be written piece by piece.
+    """
+    wanted = kept.cells > 0
+    chosen = batch.chosen(wanted)
+    keys = decode_keys(chosen.buf, chosen.index)
+    if keys.wrong:
+        raise WalCorruptError(path, chosen.entry_offset(keys.count), keys.wrong)
+    return [table_name(batch, int(kept.first_of[table])).decode() for table in np.unique(kept.table_of[wanted])]
+
+
+def days_in(batch: WalBatch, kept: KeptEdits) -> int:
+    """Return on how many days the entries were written of which the filters kept cells."""
+    return len(np.unique(_days(batch.index.write_time[kept.cells > 0])))
+
+
 def changes_of(batch: WalBatch, kept: KeptEdits, wal: Wal, batch_bytes: int = BATCH_BYTES) -> Iterator[Changes]:
-    """Yield the cells of a WAL batch that the filters kept, table by table. Raises WalCorruptError at a wrong key."""
+    """Yield the cells of a WAL batch that the filters kept, table by table. Raises WalCorruptError: see `tables_in`."""
     entries = np.flatnonzero(kept.cells > 0)
     if not entries.size:
         return

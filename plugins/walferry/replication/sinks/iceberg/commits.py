@@ -1,11 +1,15 @@
 """Appends files to tables of changes, each together with the positions up to which the table then has all edits.
 
-    property walferry.positions.<feed>    {WAL group: [WAL, position]}, as JSON: of the table's present metadata
+    property walferry.positions.<feed>    {"groups": {WAL group: [WAL, position]}, "forgotten": number}, as JSON
     snapshot's summary                    walferry.batch, walferry.feed, walferry.valid-through-ms
 
 A **feed** is what reads one cluster's WALs for a lake: a peer of a source. Its batches read each WAL group from the position in
 the source's ZooKeeper on, commit to the lake, and only then move that position. So a batch may have been committed to some of its
 tables, and not be noted in ZooKeeper: the next one leaves out of each table what lies before the table's own positions.
+
+WAL groups whose servers are dead and whose queues are drained never come back, and are forgotten. A driver that has slept since
+before that would take a group without a position for one that was never read. So each forgetting is counted, and a driver that
+has seen another count is refused, too.
 
 Positions and files are one commit, so neither can be there without the other. They are a property of the table, and not a part of
 the snapshot's summary. Properties outlive snapshots, which others expire, and merge when they compact files. And a table's
@@ -24,7 +28,7 @@ import logging
 import random
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
@@ -38,6 +42,7 @@ from pyiceberg.types import BinaryType, ListType, LongType, NestedField, StringT
 
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
+from walferry.hbase.names import parse_wal_name
 from walferry.replication.sinks.iceberg.changes import SCHEMA as COLUMNS
 from walferry.replication.sinks.iceberg.data_files import ChangeFile
 
@@ -50,8 +55,6 @@ MAX_SHOWN_CHARS = 300
 
 Position = tuple[str, int]
 """A WAL, by its name, and an offset in it before which the table has all edits of the WAL's group."""
-Positions = Mapping[str, Position]
-"""By WAL group."""
 
 _OPTIONAL = "write_time"
 _KINDS = {
@@ -70,6 +73,15 @@ SCHEMA = Schema(
 _DAY = PartitionSpec(PartitionField(SCHEMA.find_field("write_time").field_id, 1000, DayTransform(), "write_time_day"))
 _BY_ROW = SortOrder(SortField(SCHEMA.find_field("row").field_id, IdentityTransform()))
 
+# The columns by whose figures engines leave out files. Figures of all columns would make a manifest four times as large.
+_PRUNED = {"row": "truncate(16)", "timestamp": "full", "sequence_id": "full", "write_time": "full"}
+PROPERTIES = {
+    TableProperties.FORMAT_VERSION: "2",
+    TableProperties.PARQUET_COMPRESSION: "zstd",
+    TableProperties.DEFAULT_WRITE_METRICS_MODE: "none",
+    **{f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{name}": mode for name, mode in _PRUNED.items()},
+}
+
 log = logging.getLogger(__name__)
 
 
@@ -79,6 +91,23 @@ class LakeError(WalferryError):
 
 class PositionsMoved(LakeError):
     """Another batch has committed edits of the same feed. Nothing of this one is in the table."""
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Up to where a table has all edits of a feed's WAL groups, and how often it has forgotten groups."""
+
+    groups: Mapping[str, Position] = field(default_factory=dict)
+    forgotten: int = 0
+
+    def to_json(self) -> str:
+        """Return the positions as the table keeps them."""
+        return json.dumps({"groups": dict(self.groups), "forgotten": self.forgotten}, sort_keys=True, separators=(",", ":"))
+
+    def without(self, gone: Collection[str]) -> Positions:
+        """Return the positions without those of groups that are gone."""
+        kept = {group: position for group, position in self.groups.items() if group not in gone}
+        return Positions(kept, self.forgotten + (len(kept) < len(self.groups)))
 
 
 @dataclass(frozen=True)
@@ -105,7 +134,7 @@ def table_of(catalog: Catalog, identifier: tuple[str, str]) -> Table:
         try:
             table = catalog.create_table(
                 identifier, SCHEMA, partition_spec=_DAY, sort_order=_BY_ROW,
-                properties={TableProperties.FORMAT_VERSION: "2", TableProperties.PARQUET_COMPRESSION: "zstd"},
+                properties=PROPERTIES,
             )  # fmt: skip
         except TableAlreadyExistsError:  # another batch has made it meanwhile
             table = catalog.load_table(identifier)
@@ -116,15 +145,15 @@ def table_of(catalog: Catalog, identifier: tuple[str, str]) -> Table:
 def _check(table: Table) -> None:
     """Raise LakeError unless the table has our columns, and its files are those of days."""
     name = ".".join(table.name())
-    kinds = {field.name: field.field_type for field in table.schema().fields}
-    for field in SCHEMA.fields:
-        found = kinds.get(field.name)
-        if found is None or str(found).split("<")[0] != str(field.field_type).split("<")[0]:
+    kinds = {each.name: each.field_type for each in table.schema().fields}
+    for wanted in SCHEMA.fields:
+        found = kinds.get(wanted.name)
+        if found is None or str(found).split("<")[0] != str(wanted.field_type).split("<")[0]:
             raise LakeError(
-                f"table {name} is not a table of changes: column {field.name} should be {field.field_type}, and is {found}",
+                f"table {name} is not a table of changes: column {wanted.name} should be {wanted.field_type}, and is {found}",
                 "Rename the table, or choose another namespace for the lake",
             )
-    fields = [(field.transform, table.schema().find_column_name(field.source_id)) for field in table.spec().fields]
+    fields = [(each.transform, table.schema().find_column_name(each.source_id)) for each in table.spec().fields]
     if fields != [(DayTransform(), "write_time")]:
         raise LakeError(
             f"table {name} is partitioned by {table.spec()}, and not by the day of write_time",
@@ -132,38 +161,40 @@ def _check(table: Table) -> None:
         )
 
 
-def positions_of(table: Table, feed: str) -> dict[str, Position]:
-    """Return up to where a table has all edits of a feed's WAL groups. Raises LakeError if the property makes no sense."""
+def positions_of(table: Table, feed: str) -> Positions:
+    """Return up to where a table has all edits of a feed. Raises LakeError if the property makes no sense."""
     text = table.properties.get(POSITIONS + feed, "")
     if not text:
-        return {}
+        return Positions()
     try:
         found = json.loads(text)
-        return {str(group): (_wal(wal), _offset(offset)) for group, (wal, offset) in found.items()}
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        groups = {str(group): (_wal(wal, group), _count(offset)) for group, (wal, offset) in found["groups"].items()}
+        return Positions(groups, _count(found["forgotten"]))
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         name = ".".join(table.name())
         raise LakeError(
             f"table {name}: its property {POSITIONS + feed} is {one_line(text, MAX_SHOWN_CHARS)!r}, and should be "
-            f"a WAL and an offset for each WAL group: {one_line(str(error), MAX_SHOWN_CHARS)}",
+            f"a WAL and an offset for each WAL group: {one_line(repr(error), MAX_SHOWN_CHARS)}",
             "Restore it from an earlier metadata file of the table",
         ) from error
 
 
-def _wal(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{value!r} is not the name of a WAL")
+def _wal(value: object, group: str) -> str:
+    if not isinstance(value, str) or parse_wal_name(value).group != group:
+        raise ValueError(f"{value!r} is not a WAL of group {group}")
     return value
 
 
-def _offset(value: object) -> int:
-    if type(value) is not int or value < 0:
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r} is not an offset")
     return value
 
 
 def append(
-    table: Table, batch: Batch, files: Iterable[ChangeFile], *, seen: Positions, moved: Positions, gone: Collection[str] = ()
-) -> None:
+    table: Table, batch: Batch, files: Iterable[ChangeFile], *, seen: Positions, moved: Mapping[str, Position],
+    gone: Collection[str] = (),
+) -> None:  # fmt: skip
     """Append files to a table, and move its positions to `moved`, in one commit.
 
     `seen` are the positions that the batch has read before it began. Those of other WAL groups may have moved since: other runs
@@ -176,22 +207,22 @@ def append(
         return
     for number in range(TRIES):
         present = positions_of(table, batch.feed)
-        if [group for group in moved if present.get(group) != seen.get(group)]:
+        same = all(present.groups.get(group) == seen.groups.get(group) for group in moved)
+        if not same or present.forgotten != seen.forgotten:
             raise PositionsMoved(
                 f"table {name}: another batch has committed edits of {batch.feed} since this one began",
                 "Nothing was committed. The next batch goes on from there",
             )
-        wanted = {group: position for group, position in {**present, **moved}.items() if group not in gone}
+        wanted = replace(present, groups={**present.groups, **moved}).without(gone)
         try:
             _commit(table, batch, wanted, found)
-        except CommitFailedException as error:
-            why: Exception = error
-        except Exception as error:  # the answer may be lost, and the commit there
-            if _is_there(table, batch, moved):
-                return
-            raise LakeError(f"table {name} cannot be written: {one_line(str(error), MAX_SHOWN_CHARS)}") from error
-        else:
             return
+        except Exception as error:
+            if _is_there(table, batch, moved):  # only the answer was lost, or a server has tried again what it had done
+                return
+            if not isinstance(error, CommitFailedException):
+                raise LakeError(f"table {name} cannot be written: {one_line(str(error), MAX_SHOWN_CHARS)}") from error
+            why = error
         log.info("table %s was written by others meanwhile: %s", name, why)
         time.sleep(random.uniform(0.5, 1.0) * min(RETRY_SECONDS * 2**number, MAX_RETRY_SECONDS))
         table.refresh()
@@ -201,7 +232,7 @@ def append(
     ) from why
 
 
-def _is_there(table: Table, batch: Batch, moved: Positions) -> bool:
+def _is_there(table: Table, batch: Batch, moved: Mapping[str, Position]) -> bool:
     """Return whether the table has the positions of a batch, as far as the catalog answers."""
     try:
         table.refresh()
@@ -209,7 +240,7 @@ def _is_there(table: Table, batch: Batch, moved: Positions) -> bool:
     except Exception as error:
         log.warning("whether table %s has got the batch is not known: %s", ".".join(table.name()), error)
         return False
-    return all(present.get(group) == position for group, position in moved.items())
+    return bool(moved) and all(present.groups.get(group) == position for group, position in moved.items())
 
 
 def _commit(table: Table, batch: Batch, positions: Positions, files: Iterable[DataFile]) -> None:
@@ -217,8 +248,10 @@ def _commit(table: Table, batch: Batch, positions: Positions, files: Iterable[Da
     once = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
     table.metadata = table.metadata.model_copy(update={"properties": once})  # for this call; the property is not stored
     with table.transaction() as transaction:
-        text = json.dumps(positions, sort_keys=True, separators=(",", ":"))
-        transaction.set_properties({POSITIONS + batch.feed: text})
+        transaction.set_properties({POSITIONS + batch.feed: positions.to_json()})
         with transaction.update_snapshot(snapshot_properties=batch.summary).fast_append() as snapshot:
+            # Without further tries PyIceberg takes CommitFailedException for certain, and would delete the manifests of a commit
+            # that is there. Left behind, they are orphans as files are.
+            snapshot._clean_all_uncommitted = lambda: None  # type: ignore[method-assign]
             for file in files:
                 snapshot.append_data_file(file)

@@ -31,6 +31,7 @@ from walferry.replication.sinks.iceberg.changes import NO_DAY, SCHEMA, Changes
 MEMORY_BYTES = 256 << 20  # of changes that a task holds; sorting takes as much again for one table
 FILE_BYTES = 128 << 20  # of changes in memory, which become a file of a quarter to a half of that
 
+OWN = "walferry."  # begins the names of properties that tasks do not need
 _BOUNDS = ("lower_bounds", "upper_bounds")
 _COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
 
@@ -46,6 +47,7 @@ class Target:
     def of(cls, table: Table) -> Target:
         """Return what tasks need to write files of a table."""
         bare: dict[str, Any] = {
+            "properties": {name: text for name, text in table.properties.items() if not name.startswith(OWN)},
             "snapshots": [],
             "snapshot_log": [],
             "metadata_log": [],
@@ -101,6 +103,7 @@ class DataFiles:
     def __init__(self, targets: Mapping[str, Target], memory_bytes: int = MEMORY_BYTES, file_bytes: int = FILE_BYTES) -> None:
         self._tables = {name: _OpenTable.of(target) for name, target in targets.items()}
         self._held: dict[str, list[Changes]] = {}
+        self._parts: dict[str, set[int]] = {}  # the days of the changes that are held, by table
         self._bytes: dict[str, int] = {}
         self._memory_bytes = memory_bytes
         self._file_bytes = file_bytes
@@ -111,8 +114,14 @@ class DataFiles:
         assert changes.table in self._tables, changes.table
         self._held.setdefault(changes.table, []).append(changes)
         self._bytes[changes.table] = self._bytes.get(changes.table, 0) + changes.rows.nbytes
+        self._parts.setdefault(changes.table, set()).update(np.unique(changes.days).tolist())
         while sum(self._bytes.values()) > self._memory_bytes:
             self._write(max(self._bytes, key=self._bytes.__getitem__))
+
+    @property
+    def count(self) -> int:
+        """The number of files so far, with those that the held changes will become, about."""
+        return len(self._written) + sum(map(len, self._parts.values()))
 
     def finish(self) -> list[ChangeFile]:
         """Write what is held, and return all files. Raises OSError."""
@@ -121,12 +130,12 @@ class DataFiles:
         return self._written
 
     def _write(self, table: str) -> None:
-        held, size = self._held.pop(table), self._bytes.pop(table)
+        held, size = self._held[table], self._bytes[table]
         rows, days = pa.Table.from_batches([each.rows for each in held]), np.concatenate([each.days for each in held])
-        del held
         parts = max(1, -(-size // self._file_bytes))
         tasks = self._tables[table].tasks(_sorted_parts(rows, days, parts))
         self._written += [ChangeFile.of(table, file) for file in write_file(*self._tables[table].place, tasks)]
+        del self._held[table], self._bytes[table], self._parts[table]
 
 
 @dataclass(frozen=True)
@@ -157,8 +166,11 @@ class _OpenTable:
 def _sorted_parts(rows: pa.Table, days: Ints, parts: int) -> Iterator[tuple[int | None, pa.Table]]:
     """Yield the rows of each day in order, in `parts` parts of one size at most."""
     most = -(-rows.num_rows // parts)
-    for day in map(int, np.unique(days)):
-        of_day = rows if len(np.unique(days)) == 1 else rows.filter(pa.array(days == day))
-        order = pc.sort_indices(of_day, sort_keys=[("row", "ascending")])
-        for first in range(0, of_day.num_rows, most):
-            yield None if day == NO_DAY else day, of_day.take(order.slice(first, most))
+    keys = pa.table({"day": days, "row": rows.column("row")})
+    order = pc.sort_indices(keys, sort_keys=[("day", "ascending"), ("row", "ascending")])
+    in_order = days[order.to_numpy()]
+    begins = np.flatnonzero(np.diff(in_order, prepend=in_order[0] - 1))
+    for begin, end in zip(begins, [*begins[1:], len(in_order)], strict=True):
+        day = int(in_order[begin])
+        for first in range(int(begin), int(end), most):
+            yield None if day == NO_DAY else day, rows.take(order.slice(first, min(most, int(end) - first)))

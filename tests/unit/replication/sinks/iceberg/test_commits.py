@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import time
@@ -24,6 +23,7 @@ from walferry.replication.sinks.iceberg.commits import (
     VALID_THROUGH,
     Batch,
     LakeError,
+    Positions,
     PositionsMoved,
     append,
     positions_of,
@@ -34,6 +34,7 @@ from .lake import BASE, WAL, catalog_in, changes, entry, files_of, put, rows_of
 
 NAME = ("default", "t_changes")
 FEED = "peer lake of a cluster"
+NONE = Positions()
 KILLS = int(os.environ.get("LAKE_KILLS", "12"))
 ENTRIES = 30 * KILLS  # of the WAL that is fed while processes are killed
 ENTRY = entry(put(b"row0000"))
@@ -75,26 +76,33 @@ def rows(table: Table) -> list[bytes]:
 def test_a_commit_brings_files_and_positions(table: Table) -> None:
     files = files_of(table, *changes([entry(put(b"r"))]))
     batch = Batch(FEED, "run 1", valid_through_ms=12)
-    append(table, batch, files, seen={}, moved={WAL.group: (WAL.name, 1234)})
+    append(table, batch, files, seen=NONE, moved={WAL.group: (WAL.name, 1234)})
     table.refresh()
     assert rows(table) == [b"r"]
-    assert positions_of(table, FEED) == {WAL.group: (WAL.name, 1234)}
+    assert positions_of(table, FEED).groups == {WAL.group: (WAL.name, 1234)}
     summary: Any = table.current_snapshot().summary  # type: ignore[union-attr]
     assert (summary[BATCH], summary[VALID_THROUGH]) == ("run 1", "12")
 
 
 def test_without_files_nothing_is_committed(table: Table) -> None:
-    append(table, Batch(FEED, "b"), [], seen={}, moved={WAL.group: (WAL.name, 5)})
+    append(table, Batch(FEED, "b"), [], seen=NONE, moved={WAL.group: (WAL.name, 5)})
     table.refresh()
     assert table.current_snapshot() is None
-    assert positions_of(table, FEED) == {}
+    assert positions_of(table, FEED) == NONE
 
 
 def test_of_two_batches_with_the_same_edits_one_is_refused(catalog: SqlCatalog) -> None:
     one, other = table_of(catalog, NAME), table_of(catalog, NAME)
     feed(one, b"r", 100)
     with pytest.raises(PositionsMoved, match="another batch has committed"):
-        feed(other, b"r", 100)
+        feed(other, b"r", 150)
+    assert rows(one) == [b"r"]
+
+
+def test_a_batch_whose_twin_has_committed_the_same_edits_adds_nothing(catalog: SqlCatalog) -> None:
+    one, other = table_of(catalog, NAME), table_of(catalog, NAME)
+    feed(one, b"r", 100)
+    feed(other, b"r", 100)
     assert rows(one) == [b"r"]
 
 
@@ -103,7 +111,7 @@ def test_a_batch_that_began_on_an_empty_table_is_refused_as_well(catalog: SqlCat
     files = files_of(other, *changes([entry(put(b"r"))]))
     feed(one, b"r", 100)
     with pytest.raises(PositionsMoved):
-        append(other, Batch(FEED, "b"), files, seen={}, moved={WAL.group: (WAL.name, 100)})
+        append(other, Batch(FEED, "b"), files, seen=NONE, moved={WAL.group: (WAL.name, 150)})
     assert rows(one) == [b"r"]
 
 
@@ -118,10 +126,10 @@ def test_files_are_appended_on_top_of_what_others_have_written(catalog: SqlCatal
 def test_another_feed_of_the_same_table_has_positions_of_its_own(catalog: SqlCatalog, table: Table) -> None:
     feed(table, b"a", 100)
     files = files_of(table, *changes([entry(put(b"b"))]))
-    append(table, Batch("other", "b"), files, seen={}, moved={WAL.group: (WAL.name, 7)})
+    append(table, Batch("other", "b"), files, seen=NONE, moved={WAL.group: (WAL.name, 7)})
     table.refresh()
-    assert positions_of(table, FEED) == {WAL.group: (WAL.name, 100)}
-    assert positions_of(table, "other") == {WAL.group: (WAL.name, 7)}
+    assert positions_of(table, FEED).groups == {WAL.group: (WAL.name, 100)}
+    assert positions_of(table, "other").groups == {WAL.group: (WAL.name, 7)}
 
 
 def test_positions_outlive_snapshots_that_others_expire_and_rewrite(catalog: SqlCatalog, table: Table) -> None:
@@ -134,17 +142,31 @@ def test_positions_outlive_snapshots_that_others_expire_and_rewrite(catalog: Sql
     left = table_of(catalog, NAME)
     (only,) = left.snapshots()
     assert BATCH not in only.summary.additional_properties  # type: ignore[union-attr]
-    assert positions_of(left, FEED) == {WAL.group: (WAL.name, 200)}
+    assert positions_of(left, FEED).groups == {WAL.group: (WAL.name, 200)}
     assert rows(left) == [b"a and b"]
 
 
 def test_groups_that_are_gone_are_forgotten(table: Table) -> None:
-    for group in ("g1", "g2", "g3"):
+    one, two, three = (f"rs{n}%2C16020%2C1" for n in (1, 2, 3))
+    for group in (one, two, three):
         files = files_of(table, *changes([entry(put(group.encode()))]))
         seen = positions_of(table, FEED)
-        append(table, Batch(FEED, "b"), files, seen=seen, moved={group: (WAL.name, 1)}, gone=seen.keys() - {"g1"})
+        append(table, Batch(FEED, "b"), files, seen=seen, moved={group: (f"{group}.17", 1)}, gone=seen.groups.keys() - {one})
         table.refresh()
-    assert positions_of(table, FEED).keys() == {"g1", "g3"}
+    assert positions_of(table, FEED) == Positions({one: (f"{one}.17", 1), three: (f"{three}.17", 1)}, forgotten=1)
+
+
+def test_a_driver_that_has_slept_while_its_group_was_forgotten_is_refused(catalog: SqlCatalog, table: Table) -> None:
+    asleep = table_of(catalog, NAME)
+    its_files = files_of(asleep, *changes([entry(put(b"r"))]))
+    feed(table, b"r", 100)
+    other = "rs2%2C16020%2C1"
+    files = files_of(table, *changes([entry(put(b"other"))]))
+    seen = positions_of(table, FEED)
+    append(table, Batch(FEED, "b"), files, seen=seen, moved={other: (f"{other}.17", 1)}, gone=[WAL.group])
+    with pytest.raises(PositionsMoved):
+        append(asleep, Batch(FEED, "b"), its_files, seen=NONE, moved={WAL.group: (WAL.name, 100)})
+    assert sorted(rows(table)) == [b"other", b"r"]
 
 
 @pytest.fixture
@@ -164,7 +186,26 @@ def test_a_commit_whose_answer_is_lost_counts_once(table: Table, lost_answer: No
     feed(table, b"r", 100)
     table.refresh()
     assert rows(table) == [b"r"]
-    assert positions_of(table, FEED) == {WAL.group: (WAL.name, 100)}
+    assert positions_of(table, FEED).groups == {WAL.group: (WAL.name, 100)}
+
+
+def test_a_commit_that_is_there_and_was_reported_as_failed_counts_and_its_table_stays_sound(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a server's client that tries again what it has done, and is told that the table has changed."""
+    commit = SqlCatalog.commit_table
+
+    def fail(self: SqlCatalog, *arguments: Any) -> Any:
+        monkeypatch.setattr(SqlCatalog, "commit_table", commit)
+        commit(self, *arguments)
+        raise CommitFailedException("the table has changed")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", fail)
+    feed(table, b"r", 100)
+    table.refresh()
+    assert rows(table) == [b"r"]
+    feed(table, b"s", 200)
+    assert sorted(rows(table)) == [b"r", b"s"]
 
 
 def test_a_catalog_that_is_away_is_an_error_and_the_next_try_goes_on(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +233,20 @@ def test_a_table_that_others_write_all_the_time_is_an_error_at_last(table: Table
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"g": 1}', '{"g": ["wal"]}', '{"g": ["wal", -1]}', '{"g": ["", 1]}', '{"g": ["w", true]}', "[" * 99999]
+    "text",
+    [
+        "{",
+        "[]",
+        '{"g": 1}',
+        '{"groups": {}}',
+        '{"groups": {}, "forgotten": -1}',
+        '{"groups": {"g": ["wal"]}, "forgotten": 0}',
+        '{"groups": {"rs1%2C16020%2C1": ["rs1%2C16020%2C1.17", -1]}, "forgotten": 0}',
+        '{"groups": {"rs1%2C16020%2C1": ["rs1%2C16020%2C1.17", true]}, "forgotten": 0}',
+        '{"groups": {"rs1%2C16020%2C1": ["rs2%2C16020%2C1.17", 1]}, "forgotten": 0}',
+        '{"groups": {"rs1%2C16020%2C1": ["nonsense", 1]}, "forgotten": 0}',
+        "[" * 99999,
+    ],
 )
 def test_positions_that_make_no_sense_are_named(table: Table, text: str) -> None:
     with table.transaction() as transaction:
@@ -219,7 +273,7 @@ def keep_feeding(folder: Path) -> None:
         try:
             table = table_of(catalog_in(folder), NAME)
             seen = positions_of(table, FEED)
-            first = (seen[WAL.group][1] - BASE) // SIZE if seen else 0
+            first = (seen.groups[WAL.group][1] - BASE) // SIZE if seen.groups else 0
             if first == ENTRIES:
                 return
             last = min(ENTRIES, first + random.randint(1, 3))
@@ -255,4 +309,4 @@ def test_two_feeds_that_are_killed_again_and_again_bring_each_edit_once(tmp_path
     found = rows_of(table)
     assert sorted(row["row"] for row in found) == [b"row%04d" % n for n in range(ENTRIES)]
     assert len({(row["wal"], row["offset"], row["cell"]) for row in found}) == ENTRIES
-    assert json.loads(table.properties[POSITIONS + FEED]) == {WAL.group: [WAL.name, BASE + ENTRIES * SIZE]}
+    assert positions_of(table, FEED).groups == {WAL.group: (WAL.name, BASE + ENTRIES * SIZE)}

@@ -1,0 +1,86 @@
+"""The DAG replicate_peer for a peer whose edits go into a lake, through spark-submit and through Spark Connect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from embedded.client import GLOBAL, JavaClient
+from embedded.hbase import ClusterAddress
+from embedded.spark_connect import ConnectServer
+from embedded.wire import put
+from walferry.admin.creating import create, lake_key
+from walferry.admin.peers import peer_admin
+from walferry.replication.source.connection import from_env
+
+from .conftest import Run
+
+LAKE = "lake"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqlCatalog:
+    properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
+    for name, value in {"type": "sql", **properties}.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__{name.upper()}", value)
+    return SqlCatalog(LAKE, **properties)
+
+
+@pytest.fixture
+def source(
+    standalone_pair: Any, java_client: Callable[[ClusterAddress], JavaClient], monkeypatch: pytest.MonkeyPatch
+) -> JavaClient:
+    address = standalone_pair.source.address
+    extra = {"wal_root": address.wal_root, "znode_parent": address.znode_parent}
+    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps({"conn_type": "generic", "host": address.quorum, "extra": extra}))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+    return java_client(address)
+
+
+@pytest.fixture
+def table(source: JavaClient, unique: Callable[[str], str]) -> Iterator[str]:
+    name = unique("t")
+    source.create_table(name, {"f": GLOBAL})
+    yield name
+    source.drop_table(name)
+
+
+@pytest.fixture
+def peer(source: JavaClient, table: str, catalog: SqlCatalog, unique: Callable[[str], str]) -> Iterator[str]:
+    peer = unique("peer")
+    with peer_admin(from_env("hbase_source")) as admin:
+        create(admin, peer, lake_key(admin, peer), table_cfs={table: ()}, lake=LAKE)
+    yield peer
+    source.remove_peer(peer)
+
+
+def rows(catalog: SqlCatalog, table: str) -> list[bytes]:
+    found = catalog.load_table(("default", f"{table}_changes")).scan(selected_fields=("row",)).to_arrow()
+    return sorted(found.column("row").to_pylist())
+
+
+@pytest.mark.capability("a batch into a lake")
+def test_a_batch_brings_edits_into_the_lake_by_spark_submit_and_by_connect(
+    replicate_peer: Callable[..., Run], source: JavaClient, peer: str, table: str, catalog: SqlCatalog,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    source.write(table, [put(f"r{n}", {"f:q": b"v"}) for n in range(5)])
+    run = replicate_peer(peer=peer, deadline=120)
+    assert run.state == "success", run.reports
+    totals = run.reports[peer]["totals"]
+    assert (totals["shippedOps"], totals["shippedCells"]) == (5, 5)
+    assert [group["sink"] for group in run.reports[peer]["groups"]] == ["iceberg"]
+    assert rows(catalog, table) == [b"r%d" % n for n in range(5)]
+
+    source.write(table, [put("r5", {"f:q": b"v"})])
+    with ConnectServer(tmp_path / "connect") as connect:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", connect.connection)
+        run = replicate_peer(peer=peer, deadline=120)
+    assert run.state == "success", run.reports
+    assert not run.reports[peer]["by_spark_submit"]
+    assert rows(catalog, table) == [b"r%d" % n for n in range(6)]

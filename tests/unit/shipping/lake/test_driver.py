@@ -1,0 +1,98 @@
+"""What the driver of a batch for a lake believes: positions, tables' names, and the answers of tasks."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from tests.unit.replication.sinks.iceberg.lake import catalog_in, changes, entry, files_of, put
+from walferry.hbase.errors import PositionError
+from walferry.replication.sinks.iceberg.commits import LakeError, table_of
+from walferry.shipping.lake import driver
+from walferry.shipping.lake.catalog import identifier
+from walferry.shipping.lake.reading import LakeGroup
+
+GROUP = "rs1%2C16020%2C1"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    return catalog_in(tmp_path)
+
+
+def job(wals: int = 2) -> Any:
+    return SimpleNamespace(job=SimpleNamespace(group=GROUP), wals=(None,) * wals)
+
+
+def group(*wals: tuple[str, int]) -> Any:
+    queued = [SimpleNamespace(queued=SimpleNamespace(name=SimpleNamespace(text=name), position=at)) for name, at in wals]
+    return SimpleNamespace(found=SimpleNamespace(wals=queued), job=SimpleNamespace(group=GROUP))
+
+
+def test_a_table_s_changes_are_in_the_namespace_of_the_table() -> None:
+    assert identifier("orders") == ("default", "orders_changes")
+    assert identifier("shop:items") == ("shop", "items_changes")
+
+
+def test_an_answer_that_may_be_committed(catalog: SqlCatalog) -> None:
+    table = table_of(catalog, ("default", "t_changes"))
+    files = files_of(table, *changes([entry(put(b"r"))]))
+    assert driver._why_wrong(job(), LakeGroup(GROUP, wals=2, files=files), {"t": table}) == ""
+    assert driver._why_wrong(job(), LakeGroup(GROUP, unknown=["ns:new"]), {"t": table}) == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (LakeGroup("other"), "it is one for other"),
+        (LakeGroup(GROUP, unknown=["../x"]), "is no table to be made"),
+        (LakeGroup(GROUP, unknown=["t"]), "is no table to be made"),
+        (LakeGroup(GROUP, wals=3), "it has read 3 of 2 WALs"),
+        (LakeGroup(GROUP, wals=-1), "it has read -1 of 2 WALs"),
+        (LakeGroup(GROUP, offset=-5), "up to -5"),
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_refused(catalog: SqlCatalog, answer: LakeGroup, why: str) -> None:
+    assert why in driver._why_wrong(job(), answer, {"t": table_of(catalog, ("default", "t_changes"))})
+
+
+def test_a_file_outside_of_its_table_s_folder_is_refused(catalog: SqlCatalog) -> None:
+    one, other = (table_of(catalog, ("default", name)) for name in ("t_changes", "u_changes"))
+    files = files_of(one, *changes([entry(put(b"r"))]))
+    assert "is no file of table t" in driver._why_wrong(job(), LakeGroup(GROUP, files=files), {"t": other})
+    assert "is no file of table t" in driver._why_wrong(job(), LakeGroup(GROUP, files=files), {"u": one})
+
+
+def test_two_tables_that_the_catalog_takes_for_one_are_refused(catalog: SqlCatalog) -> None:
+    table = table_of(catalog, ("default", "t_changes"))
+    driver._check_apart({"t": table})
+    with pytest.raises(LakeError, match=r"tables T and t have one table of changes, default\.t_changes"):
+        driver._check_apart({"T": table, "t": table})
+
+
+def test_positions_of_a_group() -> None:
+    wals = group((f"{GROUP}.1", 7), (f"{GROUP}.2", 0))
+    assert driver._position(wals, LakeGroup(GROUP)) is None
+    assert driver._position(wals, LakeGroup(GROUP, offset=30)) == (f"{GROUP}.1", 30)
+    assert driver._position(wals, LakeGroup(GROUP, wals=1, ends={"0": 50})) == (f"{GROUP}.1", 50)
+    assert driver._position(wals, LakeGroup(GROUP, wals=1, offset=9, ends={"0": 50})) == (f"{GROUP}.2", 9)
+    assert driver._position(wals, LakeGroup(GROUP, wals=1)) == (f"{GROUP}.1", 7)  # a WAL without further entries
+
+
+def test_a_group_whose_position_makes_no_sense_is_left_out_alone() -> None:
+    error = PositionError("/q/wal", "it is nonsense")
+    broken = SimpleNamespace(found=SimpleNamespace(wals=[SimpleNamespace(queued=SimpleNamespace(position_or_problem=error))]))
+    assert driver._broken_position(broken) == str(error)  # type: ignore[arg-type]
+    sound = SimpleNamespace(found=SimpleNamespace(wals=[SimpleNamespace(queued=SimpleNamespace(position_or_problem=5))]))
+    assert driver._broken_position(sound) == ""  # type: ignore[arg-type]
+
+
+def test_only_positions_of_long_ago_are_forgotten() -> None:
+    now = int(time.time() * 1000)
+    assert not driver._is_old((f"{GROUP}.{now}", 1))
+    assert driver._is_old((f"{GROUP}.{now - 8 * 86_400_000}", 1))
