@@ -110,9 +110,8 @@ def _bytes_in(folder: Path) -> int:
 def commits(wal: Path, table: Table) -> None:
     """Time a commit of a file for each of many WAL groups, and small commits, one after the other."""
     (file, *_) = write_changes(wal, table_in(wal), Target.of(table))
-    moved = {
-        f"server{n}.example.com%2C16020%2C1764000000000": (f"server{n}.example.com%2C16020%2C1.{n}", n) for n in range(GROUPS)
-    }
+    groups = [f"server{n}.example.com%2C16020%2C1764000000000" for n in range(GROUPS)]
+    moved = {group: (f"{group}.1764000000001", 1) for group in groups}
     began = time.perf_counter()
     append(table, Batch("peer", "0"), [file] * GROUPS, seen=Positions(), moved=moved)
     print(f"a commit of {GROUPS} files of as many WAL groups: {time.perf_counter() - began:.2f} s")

@@ -1,6 +1,6 @@
 """Replicates between two real HBase clusters through Airflow and Spark, and compares both sides.
 
-With SECURE=1 both clusters are secured: see demo/secured.py.
+With SECURE=1 both clusters are secured: see demo/secured.py. With LAKE=1 edits go into a lake, too: see demo/lake.py.
 
 `python -m demo` stays up afterwards so that you can look around. With DEMO_ONCE=1 it ends, with exit code 0 only if all runs
 succeeded and both sides compare as they should.
@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from demo import commands, edits, outcome
+from demo import commands, edits, lake, outcome
 from demo.airflow_standalone import ENDED, REPORT_EVERY_SECONDS, Airflow
 from demo.control import Control
 from demo.faults import Faults
@@ -71,6 +71,8 @@ def demonstrate(folder: Path, *, once: bool) -> int:
     """Run all steps, with everything that they start and write under `folder`. Returns the exit code."""
     site = site_asked_for(folder)
     os.environ.update(site.environment)  # of Airflow, Spark and the command too
+    if lake.asked_for():
+        os.environ.update(lake.settings(folder / "lake"))
     spark = ConnectServer(folder / "spark")
     airflow = Airflow(
         folder / "airflow", {"AIRFLOW_CONN_HBASE_SOURCE": site.connection, "AIRFLOW_CONN_SPARK_CONNECT": spark.connection}
@@ -136,7 +138,23 @@ def run_rounds(site: Site, airflow: Airflow, source: JavaClient, peer_cluster: J
     known = {run["dag_run_id"] for run in airflow.await_runs(DAG)}
     step("Round 2: more rows, and changes and deletes of round 1's rows")
     write(source, edits.second_round())
-    return replicate("Round 2", source, peer_cluster, airflow, known=known) and holds
+    holds = replicate("Round 2", source, peer_cluster, airflow, known=known) and holds
+    return feed_lake(site, source) and holds if lake.asked_for() else holds
+
+
+def feed_lake(site: Site, source: JavaClient) -> bool:
+    """Write a third round, ship it into a lake, and query that. Returns whether each cell is there once."""
+    step("A second peer, whose edits go into a lake: tables of changes in Apache Iceberg")
+    create = ["peers", "create", lake.PEER, "--lake", lake.CATALOG]
+    say(f"$ walferry {' '.join(create)}")
+    say(commands.walferry(site.connection, *create).rstrip())
+    write(source, edits.second_round())
+    say(f"$ walferry ship {lake.PEER}")
+    for said in lake.ship(site.connection):
+        say(said)
+    holds, lines = lake.query(lake.settings(site.folder / "lake"), edits.TABLES)
+    say("\n".join(lines))
+    return holds
 
 
 def create_tables(source: JavaClient, peer_cluster: JavaClient) -> None:
@@ -197,7 +215,10 @@ def stay(site: Site, airflow: Airflow, source: JavaClient, peer_cluster: JavaCli
         page=page,
         peer=PEER,
         processes=site.processes(),
-        environment=commands.environment(site.folder / "bin", {**airflow.environment, **site.environment}),
+        environment=commands.environment(
+            site.folder / "bin",
+            {**airflow.environment, **site.environment, **(lake.settings(site.folder / "lake") if lake.asked_for() else {})},
+        ),
     )
     state.write()
     try:

@@ -128,6 +128,8 @@ def _check_lead(admin: PeerAdmin, peer: Peer, lead_id: str) -> None:
     if lead is None:
         known = f"Other managed peers: {', '.join(sorted(others)) or 'none'}"
         raise Refused(f"peer {peer.id}: there is no other managed peer {lead_id} whose batches could make its files", known)
+    if lead.lake:
+        raise Refused(f"peer {lead_id} goes to {lead.target}, and makes no files", "Name a peer that leads to a cluster")
     if lead.hfiles_with:
         raise Refused(f"the files of peer {lead_id} are made with those of peer {lead.hfiles_with}", "Name that peer")
     if led := sorted(each.id for each in others.values() if each.hfiles_with == peer.id):

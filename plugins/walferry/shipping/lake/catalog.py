@@ -38,13 +38,17 @@ class Lake:
         feed = f"{peer.id} of {cluster_id(session.zk, session.nodes)}"
         return cls(open_catalog(name), feed, uuid5(NAMESPACE_URL, f"walferry lake {name}"))
 
-    def find(self, table: str) -> Table | None:
-        """Return a table of changes if it exists. Raises LakeError."""
+    def listed(self) -> set[str]:
+        """Return the tables of HBase of which the catalog has a table of changes, by its name. Raises LakeError."""
         try:
-            exists = self.catalog.table_exists(identifier(table))
+            found = [(space, table) for space in self.catalog.list_namespaces() for table in self.catalog.list_tables(space)]
         except Exception as error:
-            raise _unreadable(table, error) from error
-        return self.make(table) if exists else None
+            why = one_line(str(error), MAX_SHOWN_CHARS)
+            raise LakeError(f"catalog {self.catalog.name} cannot be read: {why}", "The next batch tries again") from error
+        names = [
+            (space[0], table[-1].removesuffix(SUFFIX)) for space, table in found if len(space) == 1 and table[-1].endswith(SUFFIX)
+        ]
+        return {name if space == DEFAULT_NAMESPACE else f"{space}:{name}" for space, name in names}
 
     def make(self, table: str) -> Table:
         """Return a table of changes; make it if it does not exist. Raises LakeError."""

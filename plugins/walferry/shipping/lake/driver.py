@@ -25,16 +25,15 @@ from pyiceberg.table import Table
 from walferry.base.errors import WalferryError, text_of
 from walferry.base.jobs import Backend, BackendFailed, Tell
 from walferry.base.texts import one_line
+from walferry.base.zk.fenced_lock import is_held
 from walferry.engine.counters import Counters
 from walferry.engine.in_flight import WalOffset
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id
-from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import PeerError
 from walferry.hbase.names import TABLE, parse_wal_name
-from walferry.hbase.rpc import master
 from walferry.load.copy_records import under_way
-from walferry.replication.filters.rules import FilterRules, PeerTables
+from walferry.replication.filters.rules import FilterRules
 from walferry.replication.peers.reading import Peer, check_shippable
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.errors import LeaseLost
@@ -49,12 +48,14 @@ from walferry.shipping.candidates import candidates
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.lake.catalog import Lake, identifier
 from walferry.shipping.lake.reading import LakeGroup, LakeJob, read_lake_group
+from walferry.shipping.lake.tables import LakeTables
 from walferry.shipping.queue_positions import Archiver, QueuePositions
 from walferry.shipping.queued_wals import GroupWals
 from walferry.shipping.runs import read_group, write_group
 
 FORGET_SECONDS = 7 * 86_400.0
 MAX_CHARS = 300  # of what is shown of an answer
+LATE_SECONDS = 60.0
 ARCHIVE_SECONDS = 0.5  # between two looks at copies under way
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ log = logging.getLogger(__name__)
 def ship_to_lake(jobs: Sequence[GroupJob], catalog: str, on: Backend, say: Tell) -> list[GroupSummary]:
     """Ship the groups' closed WALs into the tables of a catalog. Returns a summary of each group.
 
-    Raises LakeError, BackendFailed, and WalferryError: then nothing has left the queues.
+    Raises LakeError, BackendFailed, and WalferryError: what was not noted until then stays queued.
     """
     with open_session(jobs[0].source) as session, ExitStack() as held:
         groups = take_groups(session, jobs, held)
@@ -80,19 +81,28 @@ def ship_to_lake(jobs: Sequence[GroupJob], catalog: str, on: Backend, say: Tell)
         groups = [group for group in groups if group.job.group not in broken]
         if not groups:
             return others
-        lake = Lake.of(session, peer, catalog)
-        done: dict[str, GroupSummary] = {}
-        while groups:
-            ended = _Batch(session, peer, lake, groups, say, done).run(on)
-            done |= {summary.group: summary for summary, _ in ended}
-            left = {summary.group for summary, more in ended if more and summary.status is Status.DEADLINE}
-            groups = [_found_again(group) for group in groups if group.job.group in left]
-        return [*done.values(), *others]
+        done = {job.group: read_group(session, job.peer_id, job.run_id, job.group) for job in jobs}
+        ended: dict[str, GroupSummary] = {}
+        try:
+            lake = Lake.of(session, peer, catalog)
+            while groups:
+                before = {name: summary for name, summary in {**done, **ended}.items() if summary is not None}
+                round_ = _Batch(session, peer, lake, groups, say, before).run(on)
+                ended |= {summary.group: summary for summary, _ in round_}
+                left = {summary.group for summary, more in round_ if more and summary.status is Status.DEADLINE}
+                groups = [found for group in groups if group.job.group in left for found in _found_again(group)]
+        except WalferryError as error:
+            for group in groups:
+                _failed(session, group, text_of(error), passing=error.retry_helps)
+            raise
+        return [*ended.values(), *others]
 
 
-def _found_again(group: TakenGroup) -> TakenGroup:
-    """Return a group with the WALs that are left. Raises LeaseLost, QueuesMoving, ConnectError."""
-    return replace(group, found=next(iter(candidates(group.lease.read(group.job.place)))))
+def _found_again(group: TakenGroup) -> Iterator[TakenGroup]:
+    """Yield a group with the WALs that are left, if there are any. Raises LeaseLost, QueuesMoving, ConnectError."""
+    for found in candidates(group.lease.read(group.job.place)):
+        if found.wals:
+            yield replace(group, found=found)
 
 
 def _broken_position(group: TakenGroup) -> str:
@@ -101,9 +111,12 @@ def _broken_position(group: TakenGroup) -> str:
     return "" if isinstance(found, int) else str(found)
 
 
-def _failed(session: Session, group: TakenGroup, why: str) -> GroupSummary:
-    summary = GroupSummary(
-        group=group.job.group, server=group.found.server, queue_id=group.found.queue_id, status=Status.FAILED, error=why,
+def _failed(session: Session, group: TakenGroup, why: str, *, passing: bool = False) -> GroupSummary:
+    """Write that a group has failed before anything of it was read, or committed."""
+    job = group.job
+    before = read_group(session, job.peer_id, job.run_id, job.group) or GroupSummary(group=job.group)
+    summary = replace(
+        before, server=group.found.server, queue_id=group.found.queue_id, status=Status.FAILED, error=why, passing=passing,
         sizeOfLogQueue=group.found.queued,
     )  # fmt: skip
     write_group(session, group.job.peer_id, group.job.run_id, summary)
@@ -112,8 +125,10 @@ def _failed(session: Session, group: TakenGroup, why: str) -> GroupSummary:
 
 def _not_taken(session: Session, job: GroupJob) -> GroupSummary:
     """Return the summary of a group whose lease another run holds, or that has nothing to ship by now."""
-    before = read_group(session, job.peer_id, job.run_id, job.group)
-    return before or GroupSummary(group=job.group, status=Status.HELD, error="another run ships it, or it is being moved")
+    before = read_group(session, job.peer_id, job.run_id, job.group) or GroupSummary(group=job.group)
+    if is_held(session.zk, session.own.lease(job.peer_id, job.group)):
+        return replace(before, status=Status.HELD, error="another run ships it")
+    return replace(before, status=Status.DONE, error=None)
 
 
 @dataclass(frozen=True)
@@ -129,50 +144,38 @@ class _Batch:
 
     def run(self, on: Backend) -> list[tuple[GroupSummary, bool]]:
         """Read, commit, and move the positions. Returns each group's summary, and whether more of it can be read at once."""
-        tables = dict(self._known_tables())
+        tables = LakeTables.of(self.lake, self.session, self.peer)
         found = self._read(tables, on)
-        self._commit(tables, found)
+        self._commit(tables.open, found)
         return [(self._register(group, done), done.more) for group, done in zip(self.groups, found, strict=True)]
 
-    def _known_tables(self) -> Iterator[tuple[str, Table]]:
-        """Yield the tables of changes of all tables that the peer gets now. Tasks may meet others, such as deleted ones."""
-        session, choice = self.session, PeerTables.of_peer(self.peer)
-        if session.source.master_absent:
-            return
-        with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as connection:
-            families = master.families_in_wals(connection)
-        for table in sorted(families):
-            wanted = any(choice.wants(table.encode(), family) for family in families[table])
-            if wanted and (known := self.lake.find(table)) is not None:
-                yield table, known
+    def _read(self, tables: LakeTables, on: Backend) -> list[LakeGroup]:
+        """Have the groups read. Tables that the tasks meet and nobody knew are made, and such groups are read again.
 
-    def _read(self, tables: dict[str, Table], on: Backend) -> list[LakeGroup]:
-        """Have the groups read. Tables that the tasks meet and nobody knew are made, and such groups are read again."""
+        If there is no time for that, such a group has read nothing: the next batch knows the tables.
+        """
         done: dict[str, LakeGroup] = {}
-        jobs = list(self._jobs(tables))
-        while True:
-            _check_apart(tables)
-            targets = {name: Target.of(table) for name, table in tables.items()}
-            left = [job for job in jobs if job.job.group not in done]
+        left = list(self._jobs(tables))
+        while left:
+            targets = {name: Target.of(table) for name, table in tables.open.items()}
             answers = on.run(partial(read_lake_group, targets), left, LakeGroup, lost=_lost)
             for job, answer in zip(left, answers, strict=True):
                 if why := _why_wrong(job, answer, tables):
                     raise BackendFailed(f"the answer for WAL group {job.job.group} makes no sense: {one_line(why, MAX_CHARS)}")
             done |= {answer.group: answer for answer in answers if not answer.unknown}
-            new = {name for answer in answers for name in answer.unknown}
-            if not new:
-                return [done[group.job.group] for group in self.groups]
-            for name in sorted(new):
+            for name in sorted({name for answer in answers for name in answer.unknown}):
                 self.say(f"table {name} gets a table of changes: {'.'.join(identifier(name))}")
-                tables[name] = self.lake.make(name)
-            if time.time() > self.groups[0].job.deadline:
-                raise LakeError("the batch's time went into making tables", "The next batch finds them, and goes on")
-            jobs = list(self._jobs(tables))
+                tables.add(name)
+            left = [job for job in self._jobs(tables) if job.job.group not in done]
+            if left and time.time() > left[0].job.deadline:
+                done |= {job.job.group: _unread(job) for job in left}
+                break
+        return [done[group.job.group] for group in self.groups]
 
-    def _jobs(self, tables: Mapping[str, Table]) -> Iterator[LakeJob]:
+    def _jobs(self, tables: LakeTables) -> Iterator[LakeJob]:
         session = self.session
         rules = FilterRules.of_peer(self.peer, cluster_id(session.zk, session.nodes), self.lake.id)
-        seen = {name: positions_of(table, self.lake.feed) for name, table in tables.items()}
+        seen = {name: positions_of(table, self.lake.feed) for name, table in tables.open.items()}
         for group in self.groups:
             found, first = group.found, group.found.wals[0].queued
             begins = first.name.timestamp, first.position
@@ -184,7 +187,7 @@ class _Batch:
             before = self.before.get(found.group)
             yield LakeJob(
                 job=group.job, server=found.server, queue_id=found.queue_id, queued=found.queued, wals=found.wals, rules=rules,
-                behind=behind, peer_cluster=self.peer.target, before=before.to_json() if before else "",
+                behind=behind, refused=tables.refused, peer_cluster=self.peer.target, before=before.to_json() if before else "",
             )  # fmt: skip
 
     def _commit(self, tables: Mapping[str, Table], found: Sequence[LakeGroup]) -> None:
@@ -249,12 +252,18 @@ class _Batch:
         wals.ends = {int(number): end for number, end in done.ends.items()}
         wals.unclean = {int(number): size for number, size in done.unclean.items()}
         wals.lost = set(done.lost)
+        group.lease.remove_hfile_refs(done.let_go)
         failed = list[BaseException]()
         positions = QueuePositions(wals, group.lease, counters, Archiver(self.session, failed.append, lambda *_: False))
         offset = WalOffset(done.wals, done.offset)
         try:
             positions.commit(offset)
-            while positions.pending and time.time() < group.job.deadline and not failed:
+            before, late = counters.summary().completedLogs, group.job.deadline + LATE_SECONDS
+            # In HBase 3 no position moves behind a WAL that is being copied. So a batch waits for one copy, even if it is late.
+            while positions.pending and not failed:
+                one = counters.summary().completedLogs > before
+                if time.time() > (group.job.deadline if one else late):
+                    break
                 time.sleep(ARCHIVE_SECONDS)
                 positions.commit(offset)
             positions.commit(offset)
@@ -264,34 +273,29 @@ class _Batch:
             raise error
 
 
-def _why_wrong(job: LakeJob, answer: LakeGroup, tables: Mapping[str, Table]) -> str:
+def _why_wrong(job: LakeJob, answer: LakeGroup, tables: LakeTables) -> str:
     """Return what is wrong with a task's answer; empty if it may be committed."""
     if answer.group != job.job.group:
         return f"it is one for {answer.group}"
-    if odd := [name for name in answer.unknown if name in tables or not TABLE.fullmatch(name)]:
+    if odd := [name for name in answer.unknown if name in tables.known or not TABLE.fullmatch(name)]:
         return f"{odd[0]} is no table to be made"
     if not 0 <= answer.wals <= len(job.wals) or answer.offset < 0:
         return f"it has read {answer.wals} of {len(job.wals)} WALs, up to {answer.offset}"
     for file in answer.files:
-        if file.table not in tables or not file.path.startswith(f"{tables[file.table].location()}/"):
+        table = tables.open.get(file.table)
+        if table is None or not file.path.startswith(f"{table.location_provider().data_path}/"):
             return f"{file.path} is no file of table {file.table}"
     return ""
-
-
-def _check_apart(tables: Mapping[str, Table]) -> None:
-    """Raise LakeError if two tables of HBase have one table of changes, as in a catalog that ignores capitals."""
-    names: dict[object, str] = {}
-    for name, table in tables.items():
-        if (other := names.setdefault(table.metadata.table_uuid, name)) != name:
-            raise LakeError(
-                f"tables {other} and {name} have one table of changes, {'.'.join(table.name())}: the catalog ignores capitals",
-                "Let two peers with table-cfs feed two catalogs",
-            )
 
 
 def _lost(job: LakeJob, why: str) -> LakeGroup:
     summary = GroupSummary(group=job.job.group, status=Status.FAILED, error=why)
     return LakeGroup(job.job.group, summary.to_json())
+
+
+def _unread(job: LakeJob) -> LakeGroup:
+    summary = GroupSummary(group=job.job.group, server=job.server, queue_id=job.queue_id, status=Status.DEADLINE)
+    return LakeGroup(job.job.group, replace(summary, sizeOfLogQueue=job.queued).to_json())
 
 
 def _position(group: TakenGroup, done: LakeGroup) -> Position | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,6 +40,7 @@ from walferry.shipping.runs import write_group
 PUBLISH_SECONDS = 2.0  # between two summaries
 MOST_UNKNOWN = 1000  # tables that are made before the group is read again
 UNKNOWN_SECONDS = 10.0  # for which a task looks for further tables to be made
+MOST_LET_GO = 5000  # names of files in one answer, and those of one WAL batch
 MOST_DAYS = 500  # on which the entries of a WAL batch may have been written: each becomes a file
 MOST_FILES = 2000  # of one answer: their figures are some 700 bytes each
 MAX_SHOWN_CHARS = 200
@@ -69,6 +70,7 @@ class LakeJob:
     wals: tuple[Candidate, ...]
     rules: FilterRules
     behind: Mapping[str, Position]  # by table
+    refused: Mapping[str, str] = field(default_factory=dict, hash=False)  # why tables cannot get edits
     peer_cluster: str
     before: str = ""  # the group's summary so far, as JSON, if the job has shipped some of it already
 
@@ -90,6 +92,7 @@ class LakeGroup(Record):
     files: list[ChangeFile] = field(default_factory=list)
     more: bool = False  # whether it has stopped because of many files: the rest can be read once these are committed
     unknown: list[str] = field(default_factory=list)
+    let_go: list[str] = field(default_factory=list)  # files of bulk loads that the peer does not get
 
 
 def read_lake_group(targets: Mapping[str, Target], lake_job: LakeJob) -> LakeGroup:
@@ -123,7 +126,9 @@ class _Reading:
         )  # fmt: skip
         self._unknown: set[str] = set()
         self._unknown_since = 0.0
+        self._running = True
         self._more = False
+        self._let_go: list[str] = []
         self._whole = 0  # WALs that were read to their ends
         self._published = time.monotonic()
         self._shipped = {"shippedOps": 0, "shippedCells": 0, "shippedBytes": 0}
@@ -137,13 +142,14 @@ class _Reading:
             bytes_to_ship=self._wals.bytes_to_ship,
         )  # fmt: skip
         status, error = self._read_all()
+        self._running = False
         self._counters.end(status, error)
         found.summary = self._summary().to_json()
         if self._unknown:
             found.unknown = sorted(self._unknown)
             return found
         found.files = self._files.finish()
-        found.more = self._more
+        found.more, found.let_go = self._more, self._let_go
         found.wals, found.lost = self._whole, sorted(self._wals.lost)
         if self._whole < self._wals.count:
             found.offset = self._wals.ends.get(self._whole, 0)
@@ -173,7 +179,7 @@ class _Reading:
                     return Status.DEADLINE
                 if not self._goes_on():
                     return Status.PAUSED
-                if self._files.count > MOST_FILES:
+                if self._files.count > MOST_FILES or len(self._let_go) > MOST_LET_GO:
                     self._more = True
                     return Status.DEADLINE
                 self._take_to_first_error(number, batch, rules, path)
@@ -201,34 +207,37 @@ class _Reading:
     def _take(self, number: int, batch: WalBatch, rules: FilterRules, path: str) -> None:
         """Take all changes of some entries, or none if one of them raises WalError. Raises _Void if a file cannot be written."""
         kept = filter_batch(batch, rules, path)
-        _check(batch, kept, rules, self._of.job.source, path)
-        name = self._of.wals[number].queued.name
+        let_go = _check(batch, kept, rules, self._of.job.source, path)
+        name, cells, added = self._of.wals[number].queued.name, int(kept.cells.sum()), 0
         if not self._has_unknown(tables_in(batch, kept, path), batch, path):
             try:
                 for each in changes_of(batch, kept, Wal(self._of.job.group, name.text, path)):
-                    if (rest := self._without_committed(each, name)).rows.num_rows:
+                    if count := (rest := self._without_committed(each, name)).rows.num_rows:
                         self._files.add(rest)
+                        added += count
             except Exception as error:
                 raise _Void(f"files of the lake cannot be written: {error}") from error
+        self._let_go += let_go
         self._counters.read(batch, kept)
-        self._shipped["shippedOps"] += int(kept.rows.sum())
-        self._shipped["shippedCells"] += int(kept.cells.sum())
-        self._shipped["shippedBytes"] += int(kept.size.sum())
-        if kept.cells.any():
+        if added:
+            # Of a batch that was committed in part, and not noted, the rest counts.
+            self._shipped["shippedOps"] += int(kept.rows.sum()) * added // cells
+            self._shipped["shippedCells"] += added
+            self._shipped["shippedBytes"] += int(kept.size.sum()) * added // cells
             self._last_written = shown_ms(int(batch.index.write_time[-1]))
         self._feed.handed_out(number, batch)
 
-    def _has_unknown(self, tables: Collection[str], batch: WalBatch, path: str) -> bool:
+    def _has_unknown(self, tables: Mapping[str, int], batch: WalBatch, path: str) -> bool:
         """Note tables that are not among the targets, which the driver makes. Returns whether there are any so far.
 
-        Raises NotForLake for a name that is none.
+        Raises NotForLake for a table that cannot get edits, and for a name that is none.
         """
-        for name in tables:
-            if name not in self._targets:
-                if not TABLE.fullmatch(name):
-                    why = f"in the entries from here on, {visible(name, MAX_SHOWN_CHARS)} is not the name of a table"
-                    raise NotForLake(path, batch.entry_offset(0), why)
-                self._unknown.add(name)
+        for name, entry in sorted(tables.items(), key=lambda pair: pair[1]):
+            if (why := self._of.refused.get(name)) is None and name not in self._targets and not TABLE.fullmatch(name):
+                why = f"{visible(name, MAX_SHOWN_CHARS)} is not the name of a table"
+            if why is not None:
+                raise NotForLake(path, batch.entry_offset(entry), why)
+        self._unknown |= tables.keys() - self._targets.keys()
         if self._unknown and not self._unknown_since:
             self._unknown_since = time.monotonic()
         return bool(self._unknown)
@@ -253,20 +262,26 @@ class _Reading:
         return replace(changes, rows=changes.rows.filter(missing), days=changes.days[missing.to_numpy(zero_copy_only=False)])
 
     def _summary(self) -> GroupSummary:
-        """Return the counts. What was read counts as shipped, and the driver takes that back unless it commits it."""
-        summary = replace(self._counters.summary().plus(**self._shipped), sink="iceberg")
-        if not self._last_written:
+        """Return the counts, with what would be shipped by the end of the task: before that, nothing is."""
+        shipped = {} if self._running else self._shipped
+        summary = replace(self._counters.summary().plus(**shipped), sink="iceberg")
+        if self._running or not self._last_written:
             return summary
         age = max(0, int(time.time() * 1000) - self._last_written)
         return replace(summary, timestampOfLastShippedOp=self._last_written, ageOfLastShippedOp=age)
 
 
-def _check(batch: WalBatch, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str) -> None:
-    """Raise NotForLake at the first entry that has what a table of changes cannot have."""
-    for entry in bulk_loads_in(batch, kept, rules, source, path)[0]:
+def _check(batch: WalBatch, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str) -> list[str]:
+    """Return the files of bulk loads that the peer does not get.
+
+    Raises NotForLake at the first entry with what a table of changes cannot have.
+    """
+    bulk_loads, let_go = bulk_loads_in(batch, kept, rules, source, path)
+    for entry in bulk_loads:
         raise NotForLake(path, batch.entry_offset(entry), "it is a bulk load, whose cells are in HFiles and not in the WAL")
     if (days := days_in(batch, kept)) > MOST_DAYS:
         raise NotForLake(path, batch.entry_offset(0), f"the entries from here on were written on {days:,} days")
     if source.visibility_labels != VisibilityLabels.SHIP:
         for labelled in kept.labelled.nonzero()[0]:
             raise NotForLake(path, batch.entry_offset(int(labelled)), "it has visibility labels, which a lake does not heed")
+    return let_go

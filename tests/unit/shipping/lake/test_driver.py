@@ -6,16 +6,18 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.unit.replication.sinks.iceberg.lake import catalog_in, changes, entry, files_of, put
 from walferry.hbase.errors import PositionError
-from walferry.replication.sinks.iceberg.commits import LakeError, table_of
+from walferry.replication.sinks.iceberg.commits import POSITIONS, table_of
 from walferry.shipping.lake import driver
-from walferry.shipping.lake.catalog import identifier
+from walferry.shipping.lake.catalog import Lake, identifier
 from walferry.shipping.lake.reading import LakeGroup
+from walferry.shipping.lake.tables import LakeTables
 
 GROUP = "rs1%2C16020%2C1"
 
@@ -23,6 +25,10 @@ GROUP = "rs1%2C16020%2C1"
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
     return catalog_in(tmp_path)
+
+
+def tables(**found: Any) -> LakeTables:
+    return LakeTables(None, found)  # type: ignore[arg-type]
 
 
 def job(wals: int = 2) -> Any:
@@ -42,8 +48,18 @@ def test_a_table_s_changes_are_in_the_namespace_of_the_table() -> None:
 def test_an_answer_that_may_be_committed(catalog: SqlCatalog) -> None:
     table = table_of(catalog, ("default", "t_changes"))
     files = files_of(table, *changes([entry(put(b"r"))]))
-    assert driver._why_wrong(job(), LakeGroup(GROUP, wals=2, files=files), {"t": table}) == ""
-    assert driver._why_wrong(job(), LakeGroup(GROUP, unknown=["ns:new"]), {"t": table}) == ""
+    assert driver._why_wrong(job(), LakeGroup(GROUP, wals=2, files=files), tables(t=table)) == ""
+    assert driver._why_wrong(job(), LakeGroup(GROUP, unknown=["ns:new"]), tables(t=table)) == ""
+
+
+@pytest.mark.parametrize("folder", ["elsewhere", "elsewhere/"])
+def test_a_table_s_files_may_be_elsewhere(catalog: SqlCatalog, tmp_path: Path, folder: str) -> None:
+    table = table_of(catalog, ("default", "t_changes"))
+    with table.transaction() as transaction:
+        transaction.set_properties({"write.data.path": f"file://{tmp_path}/{folder}"})
+    files = files_of(table, *changes([entry(put(b"r"))]))
+    assert files[0].path.startswith(f"file://{tmp_path}/elsewhere/")
+    assert driver._why_wrong(job(), LakeGroup(GROUP, wals=2, files=files), tables(t=table)) == ""
 
 
 @pytest.mark.parametrize(
@@ -58,21 +74,51 @@ def test_an_answer_that_may_be_committed(catalog: SqlCatalog) -> None:
     ],
 )
 def test_an_answer_that_makes_no_sense_is_refused(catalog: SqlCatalog, answer: LakeGroup, why: str) -> None:
-    assert why in driver._why_wrong(job(), answer, {"t": table_of(catalog, ("default", "t_changes"))})
+    assert why in driver._why_wrong(job(), answer, tables(t=table_of(catalog, ("default", "t_changes"))))
 
 
 def test_a_file_outside_of_its_table_s_folder_is_refused(catalog: SqlCatalog) -> None:
     one, other = (table_of(catalog, ("default", name)) for name in ("t_changes", "u_changes"))
     files = files_of(one, *changes([entry(put(b"r"))]))
-    assert "is no file of table t" in driver._why_wrong(job(), LakeGroup(GROUP, files=files), {"t": other})
-    assert "is no file of table t" in driver._why_wrong(job(), LakeGroup(GROUP, files=files), {"u": one})
+    assert "is no file of table t" in driver._why_wrong(job(), LakeGroup(GROUP, files=files), tables(t=other))
+    assert "is no file of table t" in driver._why_wrong(job(), LakeGroup(GROUP, files=files), tables(u=one))
 
 
-def test_two_tables_that_the_catalog_takes_for_one_are_refused(catalog: SqlCatalog) -> None:
+def test_of_two_tables_that_the_catalog_takes_for_one_the_second_is_refused(catalog: SqlCatalog) -> None:
+    class IgnoresCapitals(SqlCatalog):
+        def load_table(self, identifier: Any) -> Any:
+            return super().load_table(tuple(part.lower() for part in identifier))
+
+    folding = IgnoresCapitals("lake", **catalog.properties)
+    table_of(folding, ("default", "t_changes"))
+    found = LakeTables(Lake(folding, "feed", UUID(int=1)))
+    for name in ("t", "T"):
+        found.add(name)
+    assert found.open.keys() == {"t"}
+    assert "tables t and T have one table of changes" in found.refused["T"]
+
+
+def test_a_table_of_another_kind_is_refused_alone(catalog: SqlCatalog) -> None:
+    import pyarrow as pa
+
+    catalog.create_namespace("default")
+    catalog.create_table(("default", "bad_changes"), pa.schema([("row", pa.string())]))
+    found = LakeTables(Lake(catalog, "feed", UUID(int=1)))
+    for name in ("bad", "shop:good"):
+        found.add(name)
+    assert found.open.keys() == {"shop:good"}
+    assert "is not a table of changes" in found.refused["bad"]
+    assert found.lake.listed() == {"bad", "shop:good"}
+
+
+def test_a_table_whose_positions_make_no_sense_is_refused_alone(catalog: SqlCatalog) -> None:
     table = table_of(catalog, ("default", "t_changes"))
-    driver._check_apart({"t": table})
-    with pytest.raises(LakeError, match=r"tables T and t have one table of changes, default\.t_changes"):
-        driver._check_apart({"T": table, "t": table})
+    with table.transaction() as transaction:
+        transaction.set_properties({f"{POSITIONS}feed": "nonsense"})
+    found = LakeTables(Lake(catalog, "feed", UUID(int=1)))
+    found.add("t")
+    assert not found.open
+    assert "its property walferry.positions.feed is 'nonsense'" in found.refused["t"]
 
 
 def test_positions_of_a_group() -> None:

@@ -56,7 +56,12 @@ class Site:
         return {name: Target.of(table_of(self.catalog, ("default", f"{name}_changes"))) for name in names}
 
     def read(
-        self, *tables: str, behind: Mapping[str, Position] | None = None, policy: BrokenWals = BrokenWals.STOP, live: bool = True
+        self,
+        *tables: str,
+        behind: Mapping[str, Position] | None = None,
+        policy: BrokenWals = BrokenWals.STOP,
+        live: bool = True,
+        refused: Mapping[str, str] | None = None,
     ) -> LakeGroup:
         job = GroupJob(
             source=self.source, peer_id="p", run_id="r", deadline=time.time() + 60, group=GROUP, holder="h", broken_wals=policy
@@ -64,7 +69,8 @@ class Site:
         wal = Candidate(QueuedWal(parse_wal_name(WAL), f"/q/{WAL}", 0), live, ())
         rules = FilterRules(UUID(int=5), UUID(int=6))
         lake_job = LakeJob(
-            job=job, server=SERVER, queue_id="p", queued=1, wals=(wal,), rules=rules, behind=behind or {}, peer_cluster="lake"
+            job=job, server=SERVER, queue_id="p", queued=1, wals=(wal,), rules=rules, behind=behind or {}, refused=refused or {},
+            peer_cluster="lake",
         )  # fmt: skip
         return LakeGroup.from_json(read_lake_group(self.targets(*tables), lake_job).to_json())
 
@@ -209,3 +215,25 @@ def test_of_two_broken_entries_those_before_the_first_one_are_taken(site: Site, 
     found = site.read("t", policy=policy)
     assert rows(found) == 5
     assert (found.wals == 1) == (policy is BrokenWals.QUARANTINE)
+
+
+def test_a_table_that_is_refused_stops_the_group_at_its_first_edit(site: Site) -> None:
+    site.write([entry(put(b"a")), entry(put(b"b"), table=b"u"), entry(put(b"c"))])
+    found = site.read("t", refused={"u": "it has other columns"})
+    assert status(found)[0] is Status.FAILED
+    assert "it has other columns" in status(found)[1]
+    assert rows(found) == 1
+
+
+def test_only_what_was_added_counts_as_shipped(site: Site) -> None:
+    site.write([entry(put(b"r%d" % n)) for n in range(5)])
+    start = len(encode_wal([entry(put(b"r0"))] * 3)) - 8
+    summary = GroupSummary.from_json(site.read("t", behind={"t": (WAL, start)}).summary)
+    assert (summary.shippedOps, summary.shippedCells) == (2, 2)
+    assert summary.logEditsRead == 5
+
+
+def test_secrets_of_the_catalog_do_not_travel_to_tasks(site: Site) -> None:
+    (target,) = site.targets("t").values()
+    assert target.properties == {}
+    assert "sqlite" not in repr(target)

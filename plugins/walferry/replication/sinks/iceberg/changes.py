@@ -80,8 +80,9 @@ class Changes:
     days: Ints
 
 
-def tables_in(batch: WalBatch, kept: KeptEdits, path: str) -> list[str]:
-    """Return the tables of the cells that the filters kept. Raises WalCorruptError for the first key that makes no sense.
+def tables_in(batch: WalBatch, kept: KeptEdits, path: str) -> dict[str, int]:
+    """Return the tables of the cells that the filters kept, and the first entry of each one. Raises WalCorruptError for the first
+    key that makes no sense.
 
     Of a batch that has passed this, `changes_of` raises nothing: it can be written piece by piece.
     """
@@ -90,7 +91,11 @@ def tables_in(batch: WalBatch, kept: KeptEdits, path: str) -> list[str]:
     keys = decode_keys(chosen.buf, chosen.index)
     if keys.wrong:
         raise WalCorruptError(path, chosen.entry_offset(keys.count), keys.wrong)
-    return [table_name(batch, int(kept.first_of[table])).decode() for table in np.unique(kept.table_of[wanted])]
+    entries = np.flatnonzero(wanted)
+    tables, first = np.unique(kept.table_of[entries], return_index=True)
+    return {
+        table_name(batch, int(kept.first_of[table])).decode(): int(entries[at]) for table, at in zip(tables, first, strict=True)
+    }
 
 
 def days_in(batch: WalBatch, kept: KeptEdits) -> int:

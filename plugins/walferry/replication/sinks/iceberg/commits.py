@@ -1,7 +1,7 @@
 """Appends files to tables of changes, each together with the positions up to which the table then has all edits.
 
     property walferry.positions.<feed>    {"groups": {WAL group: [WAL, position]}, "forgotten": number}, as JSON
-    snapshot's summary                    walferry.batch, walferry.feed, walferry.valid-through-ms
+    snapshot's summary                    walferry.batch, walferry.feed
 
 A **feed** is what reads one cluster's WALs for a lake: a peer of a source. Its batches read each WAL group from the position in
 the source's ZooKeeper on, commit to the lake, and only then move that position. So a batch may have been committed to some of its
@@ -47,7 +47,7 @@ from walferry.replication.sinks.iceberg.changes import SCHEMA as COLUMNS
 from walferry.replication.sinks.iceberg.data_files import ChangeFile
 
 POSITIONS = "walferry.positions."  # and the feed
-BATCH, FEED, VALID_THROUGH = "walferry.batch", "walferry.feed", "walferry.valid-through-ms"
+BATCH, FEED = "walferry.batch", "walferry.feed"
 TRIES = 20  # of a commit, if others keep writing to the table
 RETRY_SECONDS = 0.1  # grows with each try
 MAX_RETRY_SECONDS = 5.0
@@ -112,17 +112,10 @@ class Positions:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of a feed: its name, and the time up to which the lake has all edits with it (ms since the epoch), if known."""
+    """A batch of a feed, by its name."""
 
     feed: str
     name: str
-    valid_through_ms: int | None = None
-
-    @property
-    def summary(self) -> dict[str, str]:
-        """What the snapshot says of the batch."""
-        found = {FEED: self.feed, BATCH: self.name}
-        return found if self.valid_through_ms is None else {**found, VALID_THROUGH: str(self.valid_through_ms)}
 
 
 def table_of(catalog: Catalog, identifier: tuple[str, str]) -> Table:
@@ -225,7 +218,10 @@ def append(
             why = error
         log.info("table %s was written by others meanwhile: %s", name, why)
         time.sleep(random.uniform(0.5, 1.0) * min(RETRY_SECONDS * 2**number, MAX_RETRY_SECONDS))
-        table.refresh()
+        try:
+            table.refresh()
+        except Exception as error:
+            raise LakeError(f"table {name} cannot be read: {one_line(str(error), MAX_SHOWN_CHARS)}") from error
     raise LakeError(
         f"table {name}: {TRIES} commits in a row came after others' commits",
         "The next batch tries again. Let whoever compacts the table do so less often",
@@ -249,7 +245,7 @@ def _commit(table: Table, batch: Batch, positions: Positions, files: Iterable[Da
     table.metadata = table.metadata.model_copy(update={"properties": once})  # for this call; the property is not stored
     with table.transaction() as transaction:
         transaction.set_properties({POSITIONS + batch.feed: positions.to_json()})
-        with transaction.update_snapshot(snapshot_properties=batch.summary).fast_append() as snapshot:
+        with transaction.update_snapshot(snapshot_properties={FEED: batch.feed, BATCH: batch.name}).fast_append() as snapshot:
             # Without further tries PyIceberg takes CommitFailedException for certain, and would delete the manifests of a commit
             # that is there. Left behind, they are orphans as files are.
             snapshot._clean_all_uncommitted = lambda: None  # type: ignore[method-assign]

@@ -31,6 +31,7 @@ from walferry.replication.sinks.iceberg.changes import NO_DAY, SCHEMA, Changes
 MEMORY_BYTES = 256 << 20  # of changes that a task holds; sorting takes as much again for one table
 FILE_BYTES = 128 << 20  # of changes in memory, which become a file of a quarter to a half of that
 
+OF_FILES = ("s3.", "gcs.", "adls.", "hf.", "hdfs.", "client.", "py-io-impl")
 OWN = "walferry."  # begins the names of properties that tasks do not need
 _BOUNDS = ("lower_bounds", "upper_bounds")
 _COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
@@ -41,7 +42,7 @@ class Target:
     """A table of changes as a task needs it. `metadata` is Iceberg's, as JSON, without the table's history."""
 
     metadata: str
-    properties: Mapping[str, str]  # of the file system
+    properties: Mapping[str, str] = field(repr=False)  # of the file system, of which some are secrets
 
     @classmethod
     def of(cls, table: Table) -> Target:
@@ -55,7 +56,12 @@ class Target:
             "current_snapshot_id": None,
             "statistics": [],
         }
-        return cls(table.metadata.model_copy(update=bare).model_dump_json(), {**table.io.properties})
+        return cls(table.metadata.model_copy(update=bare).model_dump_json(), _of_files(table.io.properties))
+
+
+def _of_files(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of the file system among a catalog's, without the catalog's own address and secrets."""
+    return {name: value for name, value in properties.items() if name.startswith(OF_FILES)}
 
 
 @dataclass(frozen=True)

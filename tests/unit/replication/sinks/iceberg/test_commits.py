@@ -20,7 +20,6 @@ from walferry.replication.sinks.iceberg import commits as module
 from walferry.replication.sinks.iceberg.commits import (
     BATCH,
     POSITIONS,
-    VALID_THROUGH,
     Batch,
     LakeError,
     Positions,
@@ -75,13 +74,12 @@ def rows(table: Table) -> list[bytes]:
 
 def test_a_commit_brings_files_and_positions(table: Table) -> None:
     files = files_of(table, *changes([entry(put(b"r"))]))
-    batch = Batch(FEED, "run 1", valid_through_ms=12)
-    append(table, batch, files, seen=NONE, moved={WAL.group: (WAL.name, 1234)})
+    append(table, Batch(FEED, "run 1"), files, seen=NONE, moved={WAL.group: (WAL.name, 1234)})
     table.refresh()
     assert rows(table) == [b"r"]
     assert positions_of(table, FEED).groups == {WAL.group: (WAL.name, 1234)}
     summary: Any = table.current_snapshot().summary  # type: ignore[union-attr]
-    assert (summary[BATCH], summary[VALID_THROUGH]) == ("run 1", "12")
+    assert (summary[BATCH], summary[module.FEED]) == ("run 1", FEED)
 
 
 def test_without_files_nothing_is_committed(table: Table) -> None:
