@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import Catalog
 
+from demo.lake import CATALOG, settings
 from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
 from embedded.spark_connect import ConnectServer
@@ -17,18 +18,16 @@ from embedded.wire import put
 from walferry.admin.creating import create, lake_key
 from walferry.admin.peers import peer_admin
 from walferry.replication.source.connection import from_env
+from walferry.shipping.lake.catalog import open_catalog
 
 from .conftest import Run
 
-LAKE = "lake"
-
 
 @pytest.fixture
-def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqlCatalog:
-    properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
-    for name, value in {"type": "sql", **properties}.items():
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__{name.upper()}", value)
-    return SqlCatalog(LAKE, **properties)
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
+    for name, value in settings(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return open_catalog(CATALOG)
 
 
 @pytest.fixture
@@ -51,22 +50,22 @@ def table(source: JavaClient, unique: Callable[[str], str]) -> Iterator[str]:
 
 
 @pytest.fixture
-def peer(source: JavaClient, table: str, catalog: SqlCatalog, unique: Callable[[str], str]) -> Iterator[str]:
+def peer(source: JavaClient, table: str, catalog: Catalog, unique: Callable[[str], str]) -> Iterator[str]:
     peer = unique("peer")
     with peer_admin(from_env("hbase_source")) as admin:
-        create(admin, peer, lake_key(admin, peer), table_cfs={table: ()}, lake=LAKE)
+        create(admin, peer, lake_key(admin, peer), table_cfs={table: ()}, lake=CATALOG)
     yield peer
     source.remove_peer(peer)
 
 
-def rows(catalog: SqlCatalog, table: str) -> list[bytes]:
+def rows(catalog: Catalog, table: str) -> list[bytes]:
     found = catalog.load_table(("default", f"{table}_changes")).scan(selected_fields=("row",)).to_arrow()
     return sorted(found.column("row").to_pylist())
 
 
 @pytest.mark.capability("a batch into a lake")
 def test_a_batch_brings_edits_into_the_lake_by_spark_submit_and_by_connect(
-    replicate_peer: Callable[..., Run], source: JavaClient, peer: str, table: str, catalog: SqlCatalog,
+    replicate_peer: Callable[..., Run], source: JavaClient, peer: str, table: str, catalog: Catalog,
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
     source.write(table, [put(f"r{n}", {"f:q": b"v"}) for n in range(5)])

@@ -14,15 +14,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
+from demo.lake import CATALOG, settings
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import CellType, delete_column, delete_family, put
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import plan, positions, roll
+from tests.unit.replication.sinks.iceberg.lake import rows_of
 from walferry.admin.creating import create, lake_key
 from walferry.admin.peers import peer_admin
 from walferry.base.errors import WalferryError
@@ -38,7 +39,6 @@ from walferry.shipping.lake import driver
 from walferry.shipping.lake.catalog import open_catalog
 from walferry.shipping.ship_run import ShipRun, ship_queued
 
-LAKE = "lake"
 KILLS = int(os.environ.get("LAKE_KILLS", "6"))
 
 
@@ -64,9 +64,7 @@ class Fed:
             found = lake().load_table(("default", f"{table}_changes"))
         except NoSuchTableError:
             return []
-        paths = [task.file.file_path.removeprefix("file://") for task in found.scan().plan_files()]
-        read = duckdb.connect().read_parquet(paths, hive_partitioning=False)
-        return [dict(zip(read.columns, row, strict=True)) for row in read.fetchall()]
+        return rows_of(found)
 
     def is_complete(self) -> None:
         """Check that the tables of changes have each cell of a raw scan once, and nothing else."""
@@ -92,18 +90,18 @@ NAMES = {
 
 
 def lake() -> Catalog:
-    return open_catalog(LAKE)
+    return open_catalog(CATALOG)
 
 
 @pytest.fixture
 def fed(sides: Sides, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Fed]:
-    for name, value in (("TYPE", "sql"), ("URI", f"sqlite:///{tmp_path}/catalog.db"), ("WAREHOUSE", f"file://{tmp_path}/lake")):
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__{name}", value)
+    for name, value in settings(tmp_path).items():
+        monkeypatch.setenv(name, value)
     peer, tables = unique("peer"), [unique("t"), unique("t")]
     for table in tables:
         create_table(sides, table)
     with peer_admin(sides.at) as admin:
-        create(admin, peer, lake_key(admin, peer), table_cfs=dict.fromkeys(tables, ()), lake=LAKE)
+        create(admin, peer, lake_key(admin, peer), table_cfs=dict.fromkeys(tables, ()), lake=CATALOG)
     yield Fed(sides, peer, tables)
     sides.source.remove_peer(peer)
     for table in tables:
@@ -194,13 +192,15 @@ def test_a_lake_peer_has_no_peer_cluster(fed: Fed) -> None:
         raise AssertionError("it must not be connected")
 
 
-def test_a_catalog_that_is_not_configured_is_named_and_nothing_is_lost(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_catalog_that_is_not_configured_is_named_and_nothing_is_lost(
+    fed: Fed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     write(fed, random.Random(3), 10, 0)
     roll(fed.sides.at, fed.peer)
     before = positions(fed.sides.at, fed.peer)
     with monkeypatch.context() as away:
-        for name in ("TYPE", "URI", "WAREHOUSE"):
-            away.delenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__{name}")
+        for name in settings(tmp_path):
+            away.delenv(name)
         with pytest.raises(LakeError, match="catalog lake cannot be used"):
             fed.batch(rolls=False)
     assert positions(fed.sides.at, fed.peer) == before
@@ -249,17 +249,17 @@ def test_the_command_creates_ships_and_shows_a_lake_s_peer(
     fed: Fed, walferry: Callable[..., tuple[int, str, str]], unique: Callable[[str], str]
 ) -> None:
     peer, table = unique("peer"), fed.tables[0]
-    create_it = ("peers", "create", peer, "--lake", LAKE, "--table-cfs", table)
+    create_it = ("peers", "create", peer, "--lake", CATALOG, "--table-cfs", table)
     try:
         status, out, err = walferry(*create_it)
         assert (status, err) == (0, "")
-        assert f"peer {peer} to the lake {LAKE} is managed by Walferry" in out
+        assert f"peer {peer} to the lake {CATALOG} is managed by Walferry" in out
         assert walferry(*create_it)[0] == 0
         for refused, why in (
             (("peers", "create", peer, "--lake", "other", "--table-cfs", table), "exists already"),
-            (("peers", "create", "x", "--lake", LAKE, "--table-cfs", "nowhere"), "there is no table nowhere at the source"),
+            (("peers", "create", "x", "--lake", CATALOG, "--table-cfs", "nowhere"), "there is no table nowhere at the source"),
             (("peers", "create", "x"), "one of --cluster-key and --lake is required"),
-            (("peers", "set", peer, "sink=hfiles"), f"goes to the lake {LAKE}, so sink would do nothing"),
+            (("peers", "set", peer, "sink=hfiles"), f"goes to the lake {CATALOG}, so sink would do nothing"),
             (("peers", "hand-back", peer, "--to", "y"), "to which HBase cannot ship"),
             (("verify", peer), "go into tables of Iceberg"),
         ):
@@ -272,10 +272,10 @@ def test_the_command_creates_ships_and_shows_a_lake_s_peer(
         assert status == 0
         assert "committed 1 changes in 1 files to 1 tables" in err
         for shown in (("peers", "list"), ("peers", "show", peer)):
-            assert f"the lake {LAKE}" in walferry(*shown)[1]
+            assert f"the lake {CATALOG}" in walferry(*shown)[1]
         checks = [line for line in walferry("check")[1].splitlines() if f"peer {peer}" in line]
         assert [line.split()[0] for line in checks] == ["well"] * len(checks)
-        assert any(f"{LAKE} answers" in line for line in checks)
+        assert any(f"{CATALOG} answers" in line for line in checks)
         assert walferry("peers", "set", peer, "max_lag=60")[0] == 0
         assert walferry("peers", "remove", peer)[0] == 0
     finally:

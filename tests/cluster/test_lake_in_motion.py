@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
 
+from demo.lake import CATALOG, settings
 from embedded.client import GLOBAL, JavaClient, even_splits
 from embedded.hbase import ClusterAddress
 from embedded.wire import put
 from tests.cluster.walferry_runs import plan, roll, source_of
+from tests.unit.replication.sinks.iceberg.lake import rows_of
 from walferry.admin.creating import create, lake_key
 from walferry.admin.peers import peer_admin
 from walferry.base.zk.client import connected
@@ -25,7 +26,7 @@ from walferry.jobs.workers import LocalProcesses
 from walferry.shipping.lake.catalog import open_catalog
 from walferry.shipping.ship_run import ShipRun, ship_queued
 
-LAKE, REGIONS, ROWS = "lake", 4, 400
+REGIONS, ROWS = 4, 400
 WAIT_SECONDS = 240
 
 pytestmark = pytest.mark.timeout(900)
@@ -33,8 +34,8 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("TYPE", "sql"), ("URI", f"sqlite:///{tmp_path}/catalog.db"), ("WAREHOUSE", f"file://{tmp_path}/lake")):
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__{LAKE.upper()}__{name}", value)
+    for name, value in settings(tmp_path).items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def lake(
     for table in tables:
         source.create_table(table, {"f": GLOBAL}, even_splits(REGIONS))
     with peer_admin(source_of(address)) as admin:
-        create(admin, peer, lake_key(admin, peer), table_cfs=dict.fromkeys(tables, ()), lake=LAKE)
+        create(admin, peer, lake_key(admin, peer), table_cfs=dict.fromkeys(tables, ()), lake=CATALOG)
     yield source, peer, tables
     source.remove_peer(peer)
     for table in tables:
@@ -58,12 +59,10 @@ def lake(
 def changes(table: str) -> list[tuple[bytes, bytes]]:
     """Rows and values of a table of changes, as DuckDB reads them."""
     try:
-        found = open_catalog(LAKE).load_table(("default", f"{table}_changes"))
+        found = open_catalog(CATALOG).load_table(("default", f"{table}_changes"))
     except NoSuchTableError:
         return []
-    paths = [task.file.file_path.removeprefix("file://") for task in found.scan().plan_files()]
-    read = duckdb.connect().read_parquet(paths, hive_partitioning=False)
-    rows = [dict(zip(read.columns, row, strict=True)) for row in read.fetchall()]
+    rows = rows_of(found)
     assert len({(row["wal"], row["offset"], row["cell"]) for row in rows}) == len(rows)
     return sorted((row["row"], row["value"]) for row in rows)
 

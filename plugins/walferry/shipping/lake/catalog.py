@@ -29,14 +29,15 @@ class Lake:
     """The tables of one feed."""
 
     catalog: Catalog
+    source_id: UUID
     feed: str
     id: UUID  # by which edits that have been through this lake would be marked
 
     @classmethod
     def of(cls, session: Session, peer: Peer, name: str) -> Lake:
         """Return the lake of a peer. Raises LakeError, ClusterError."""
-        feed = f"{peer.id} of {cluster_id(session.zk, session.nodes)}"
-        return cls(open_catalog(name), feed, uuid5(NAMESPACE_URL, f"walferry lake {name}"))
+        source_id = cluster_id(session.zk, session.nodes)
+        return cls(open_catalog(name), source_id, f"{peer.id} of {source_id}", uuid5(NAMESPACE_URL, f"walferry lake {name}"))
 
     def listed(self) -> set[str]:
         """Return the tables of HBase of which the catalog has a table of changes, by its name. Raises LakeError."""

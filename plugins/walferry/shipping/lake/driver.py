@@ -15,12 +15,10 @@ from __future__ import annotations
 import logging
 import operator
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-
-from pyiceberg.table import Table
 
 from walferry.base.errors import WalferryError, text_of
 from walferry.base.jobs import Backend, BackendFailed, Tell
@@ -29,7 +27,6 @@ from walferry.base.zk.fenced_lock import is_held
 from walferry.engine.counters import Counters
 from walferry.engine.in_flight import WalOffset
 from walferry.engine.summary import GroupSummary, Status
-from walferry.hbase.cluster import cluster_id
 from walferry.hbase.errors import PeerError
 from walferry.hbase.names import TABLE, parse_wal_name
 from walferry.load.copy_records import under_way
@@ -38,7 +35,7 @@ from walferry.replication.peers.reading import Peer, check_shippable
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.reading import queued_groups
-from walferry.replication.sinks.iceberg.commits import Batch, LakeError, Position, append, positions_of
+from walferry.replication.sinks.iceberg.commits import Batch, LakeError, Position, append
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, Target
 from walferry.replication.source.agreement import check_queues_complete
 from walferry.replication.source.peers import read_peer
@@ -146,7 +143,7 @@ class _Batch:
         """Read, commit, and move the positions. Returns each group's summary, and whether more of it can be read at once."""
         tables = LakeTables.of(self.lake, self.session, self.peer)
         found = self._read(tables, on)
-        self._commit(tables.open, found)
+        self._commit(tables, found)
         return [(self._register(group, done), done.more) for group, done in zip(self.groups, found, strict=True)]
 
     def _read(self, tables: LakeTables, on: Backend) -> list[LakeGroup]:
@@ -155,7 +152,7 @@ class _Batch:
         If there is no time for that, such a group has read nothing: the next batch knows the tables.
         """
         done: dict[str, LakeGroup] = {}
-        left = list(self._jobs(tables))
+        left = list(self._jobs(tables, done))
         while left:
             targets = {name: Target.of(table) for name, table in tables.open.items()}
             answers = on.run(partial(read_lake_group, targets), left, LakeGroup, lost=_lost)
@@ -166,22 +163,21 @@ class _Batch:
             for name in sorted({name for answer in answers for name in answer.unknown}):
                 self.say(f"table {name} gets a table of changes: {'.'.join(identifier(name))}")
                 tables.add(name)
-            left = [job for job in self._jobs(tables) if job.job.group not in done]
+            left = list(self._jobs(tables, done))
             if left and time.time() > left[0].job.deadline:
                 done |= {job.job.group: _unread(job) for job in left}
                 break
         return [done[group.job.group] for group in self.groups]
 
-    def _jobs(self, tables: LakeTables) -> Iterator[LakeJob]:
-        session = self.session
-        rules = FilterRules.of_peer(self.peer, cluster_id(session.zk, session.nodes), self.lake.id)
-        seen = {name: positions_of(table, self.lake.feed) for name, table in tables.open.items()}
-        for group in self.groups:
+    def _jobs(self, tables: LakeTables, done: Collection[str]) -> Iterator[LakeJob]:
+        """Yield a job for each group that is not `done`."""
+        rules = FilterRules.of_peer(self.peer, self.lake.source_id, self.lake.id)
+        for group in (each for each in self.groups if each.job.group not in done):
             found, first = group.found, group.found.wals[0].queued
             begins = first.name.timestamp, first.position
             behind = {
                 name: position
-                for name, positions in seen.items()
+                for name, positions in tables.seen.items()
                 if (position := positions.groups.get(found.group)) and _order(position) > begins
             }
             before = self.before.get(found.group)
@@ -190,7 +186,7 @@ class _Batch:
                 behind=behind, refused=tables.refused, peer_cluster=self.peer.target, before=before.to_json() if before else "",
             )  # fmt: skip
 
-    def _commit(self, tables: Mapping[str, Table], found: Sequence[LakeGroup]) -> None:
+    def _commit(self, tables: LakeTables, found: Sequence[LakeGroup]) -> None:
         """Commit the files of each table. Raises LakeError: the tables that were committed before have their edits then."""
         moved = {
             group.job.group: position
@@ -204,11 +200,10 @@ class _Batch:
         batch, queued = Batch(self.lake.feed, self.groups[0].job.run_id), self._queued() if files else None
         for name in sorted(files):
             self._check_leases()
-            table, seen = tables[name], positions_of(tables[name], self.lake.feed)
-            known = seen.groups
+            seen, known = tables.seen[name], tables.seen[name].groups
             ahead = {group: max(position, known.get(group, position), key=_order) for group, position in moved.items()}
             gone = () if queued is None else [group for group in known.keys() - queued - ahead.keys() if _is_old(known[group])]
-            append(table, batch, files[name], seen=seen, moved=ahead, gone=gone)
+            append(tables.open[name], batch, files[name], seen=seen, moved=ahead, gone=gone)
             rows += sum(file.rows for file in files[name])
         if files:
             self.say(

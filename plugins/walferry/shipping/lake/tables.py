@@ -15,7 +15,7 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.rpc import master
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.reading import Peer
-from walferry.replication.sinks.iceberg.commits import LakeError, positions_of
+from walferry.replication.sinks.iceberg.commits import LakeError, Positions, positions_of
 from walferry.replication.source.session import Session
 from walferry.shipping.lake.catalog import Lake, identifier
 
@@ -26,6 +26,7 @@ class LakeTables:
 
     lake: Lake
     open: dict[str, Table] = field(default_factory=dict)
+    seen: dict[str, Positions] = field(default_factory=dict)  # up to where the open ones had all edits
     refused: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -46,13 +47,13 @@ class LakeTables:
         """Open a table of changes, or make it; if that fails, note why."""
         try:
             table = self.lake.make(name)
-            positions_of(table, self.lake.feed)
+            seen = positions_of(table, self.lake.feed)
         except LakeError as error:
             self.refused[name] = str(error)
             return
         twin = next((other for other, each in self.open.items() if each.metadata.table_uuid == table.metadata.table_uuid), None)
         if twin is None:
-            self.open[name] = table
+            self.open[name], self.seen[name] = table, seen
         else:
             both = f"tables {twin} and {name} have one table of changes, {'.'.join(identifier(name))}"
             self.refused[name] = f"{both}: the catalog ignores capitals. Let two peers with table-cfs feed two catalogs"

@@ -27,6 +27,10 @@ def catalog(tmp_path: Path) -> SqlCatalog:
     return catalog_in(tmp_path)
 
 
+def lake_of(catalog: SqlCatalog) -> Lake:
+    return Lake(catalog, UUID(int=2), "feed", UUID(int=1))
+
+
 def tables(**found: Any) -> LakeTables:
     return LakeTables(None, found)  # type: ignore[arg-type]
 
@@ -91,7 +95,7 @@ def test_of_two_tables_that_the_catalog_takes_for_one_the_second_is_refused(cata
 
     folding = IgnoresCapitals("lake", **catalog.properties)
     table_of(folding, ("default", "t_changes"))
-    found = LakeTables(Lake(folding, "feed", UUID(int=1)))
+    found = LakeTables(lake_of(folding))
     for name in ("t", "T"):
         found.add(name)
     assert found.open.keys() == {"t"}
@@ -103,7 +107,7 @@ def test_a_table_of_another_kind_is_refused_alone(catalog: SqlCatalog) -> None:
 
     catalog.create_namespace("default")
     catalog.create_table(("default", "bad_changes"), pa.schema([("row", pa.string())]))
-    found = LakeTables(Lake(catalog, "feed", UUID(int=1)))
+    found = LakeTables(lake_of(catalog))
     for name in ("bad", "shop:good"):
         found.add(name)
     assert found.open.keys() == {"shop:good"}
@@ -115,7 +119,7 @@ def test_a_table_whose_positions_make_no_sense_is_refused_alone(catalog: SqlCata
     table = table_of(catalog, ("default", "t_changes"))
     with table.transaction() as transaction:
         transaction.set_properties({f"{POSITIONS}feed": "nonsense"})
-    found = LakeTables(Lake(catalog, "feed", UUID(int=1)))
+    found = LakeTables(lake_of(catalog))
     found.add("t")
     assert not found.open
     assert "its property walferry.positions.feed is 'nonsense'" in found.refused["t"]

@@ -93,6 +93,19 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each entry is a WAL batch of its own."""
+    read = reading.QueuedWals.batches
+
+    def batches(self: Any, wal: int) -> Iterator[Any]:
+        for batch, path in read(self, wal):
+            for number in range(len(batch.index)):
+                yield batch.chosen(slice(number, number + 1)), path
+
+    monkeypatch.setattr(reading.QueuedWals, "batches", batches)
+
+
 def rows(found: LakeGroup) -> int:
     return sum(file.rows for file in found.files)
 
@@ -125,17 +138,9 @@ def test_tables_that_nobody_knew_are_named_and_nothing_else_counts(site: Site) -
 
 
 def test_a_table_that_is_no_name_ends_the_reading_before_it_and_tables_met_before_are_not_forgotten(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: Site, one_by_one: None
 ) -> None:
     size = len(encode_wal([entry(put(b"a"))])) - len(encode_wal([]))
-    read = reading.QueuedWals.batches
-
-    def one_by_one(self: Any, wal: int) -> Iterator[Any]:
-        for batch, path in read(self, wal):
-            for number in range(len(batch.index)):
-                yield batch.chosen(slice(number, number + 1)), path
-
-    monkeypatch.setattr(reading.QueuedWals, "batches", one_by_one)
     site.write([entry(put(b"a")), entry(put(b"b"), table=b"new"), entry(put(b"c"), table=b"new/../x")])
     assert site.read("t").unknown == ["new"]
     found = site.read("t", "new")
@@ -169,15 +174,9 @@ def test_a_file_that_cannot_be_written_leaves_nothing_that_counts(
     assert "No space left on device" in status(found)[1]
 
 
-def test_with_many_files_a_task_stops_and_says_that_there_is_more(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = reading.QueuedWals.batches
-
-    def one_by_one(self: Any, wal: int) -> Iterator[Any]:
-        for batch, path in read(self, wal):
-            for number in range(len(batch.index)):
-                yield batch.chosen(slice(number, number + 1)), path
-
-    monkeypatch.setattr(reading.QueuedWals, "batches", one_by_one)
+def test_with_many_files_a_task_stops_and_says_that_there_is_more(
+    site: Site, one_by_one: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reading, "MOST_FILES", 2)
     entries = [entry(put(b"r"), write_time=day * 86_400_000) for day in range(9)]
     site.write(entries)

@@ -56,7 +56,6 @@ MAX_SHOWN_CHARS = 300
 Position = tuple[str, int]
 """A WAL, by its name, and an offset in it before which the table has all edits of the WAL's group."""
 
-_OPTIONAL = "write_time"
 _KINDS = {
     "binary": BinaryType(),
     "string": StringType(),

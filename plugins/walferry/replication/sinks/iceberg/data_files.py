@@ -107,7 +107,8 @@ class DataFiles:
     """Takes changes of several tables, and writes them as files. `targets` are the tables, by their names in HBase."""
 
     def __init__(self, targets: Mapping[str, Target], memory_bytes: int = MEMORY_BYTES, file_bytes: int = FILE_BYTES) -> None:
-        self._tables = {name: _OpenTable.of(target) for name, target in targets.items()}
+        self._targets = targets
+        self._tables: dict[str, _OpenTable] = {}  # those that were written: opening one takes a while, and a WAL has edits of few
         self._held: dict[str, list[Changes]] = {}
         self._parts: dict[str, set[int]] = {}  # the days of the changes that are held, by table
         self._bytes: dict[str, int] = {}
@@ -116,8 +117,7 @@ class DataFiles:
         self._written: list[ChangeFile] = []
 
     def add(self, changes: Changes) -> None:
-        """Take changes of a table. Raises KeyError if the table is not a target, and OSError."""
-        assert changes.table in self._tables, changes.table
+        """Take changes of a table that is a target. Raises OSError."""
         self._held.setdefault(changes.table, []).append(changes)
         self._bytes[changes.table] = self._bytes.get(changes.table, 0) + changes.rows.nbytes
         self._parts.setdefault(changes.table, set()).update(np.unique(changes.days).tolist())
@@ -139,8 +139,11 @@ class DataFiles:
         held, size = self._held[table], self._bytes[table]
         rows, days = pa.Table.from_batches([each.rows for each in held]), np.concatenate([each.days for each in held])
         parts = max(1, -(-size // self._file_bytes))
-        tasks = self._tables[table].tasks(_sorted_parts(rows, days, parts))
-        self._written += [ChangeFile.of(table, file) for file in write_file(*self._tables[table].place, tasks)]
+        if table not in self._tables:
+            self._tables[table] = _OpenTable.of(self._targets[table])
+        to = self._tables[table]
+        files = write_file(to.io, to.metadata, to.tasks(_sorted_parts(rows, days, parts)))
+        self._written += [ChangeFile.of(table, file) for file in files]
         del self._held[table], self._bytes[table], self._parts[table]
 
 
@@ -154,10 +157,6 @@ class _OpenTable:
     def of(cls, target: Target) -> _OpenTable:
         metadata = TableMetadataUtil.parse_raw(target.metadata)
         return cls(load_file_io({**target.properties}, metadata.location), metadata, metadata.schema().select(*SCHEMA.names))
-
-    @property
-    def place(self) -> tuple[FileIO, TableMetadata]:
-        return self.io, self.metadata
 
     def tasks(self, parts: Iterator[tuple[int | None, pa.Table]]) -> Iterator[WriteTask]:
         """Yield Iceberg's descriptions of the files to write."""

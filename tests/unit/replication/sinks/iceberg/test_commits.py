@@ -167,41 +167,30 @@ def test_a_driver_that_has_slept_while_its_group_was_forgotten_is_refused(catalo
     assert sorted(rows(table)) == [b"other", b"r"]
 
 
-@pytest.fixture
-def lost_answer(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The catalog's next answer is lost after the commit."""
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ConnectionError("the catalog has hung up"),
+        # Such as a server's client that tries again what it has done.
+        CommitFailedException("the table has changed"),
+    ],
+    ids=["lost", "failed"],
+)
+def test_a_commit_that_is_there_counts_whatever_the_answer_and_its_table_stays_sound(
+    table: Table, monkeypatch: pytest.MonkeyPatch, answer: Exception
+) -> None:
     commit = SqlCatalog.commit_table
 
-    def lose(self: SqlCatalog, *arguments: Any) -> Any:
+    def commit_and_raise(self: SqlCatalog, *arguments: Any) -> Any:
         monkeypatch.setattr(SqlCatalog, "commit_table", commit)
         commit(self, *arguments)
-        raise ConnectionError("the catalog has hung up")
+        raise answer
 
-    monkeypatch.setattr(SqlCatalog, "commit_table", lose)
-
-
-def test_a_commit_whose_answer_is_lost_counts_once(table: Table, lost_answer: None) -> None:
+    monkeypatch.setattr(SqlCatalog, "commit_table", commit_and_raise)
     feed(table, b"r", 100)
     table.refresh()
     assert rows(table) == [b"r"]
     assert positions_of(table, FEED).groups == {WAL.group: (WAL.name, 100)}
-
-
-def test_a_commit_that_is_there_and_was_reported_as_failed_counts_and_its_table_stays_sound(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Such as a server's client that tries again what it has done, and is told that the table has changed."""
-    commit = SqlCatalog.commit_table
-
-    def fail(self: SqlCatalog, *arguments: Any) -> Any:
-        monkeypatch.setattr(SqlCatalog, "commit_table", commit)
-        commit(self, *arguments)
-        raise CommitFailedException("the table has changed")
-
-    monkeypatch.setattr(SqlCatalog, "commit_table", fail)
-    feed(table, b"r", 100)
-    table.refresh()
-    assert rows(table) == [b"r"]
     feed(table, b"s", 200)
     assert sorted(rows(table)) == [b"r", b"s"]
 
