@@ -28,96 +28,19 @@ from walferry.base.kernels.read import compare_bytes, hash_bytes, mix, same_byte
 from walferry.base.kernels.types import Bytes, Ints, OutInts
 from walferry.hbase.files.systems import READ_PATIENCE_SECONDS
 from walferry.hbase.hfiles.cells import LENGTHS, key_len_of, row_of, timestamp_of, type_of, value_len_of, value_start
-from walferry.hbase.hfiles.decoding import Cells, Follows, cells_of, joined
-from walferry.hbase.hfiles.errors import UnreadableHFile
+from walferry.hbase.hfiles.file_cells import NOT_SORTED, PIECE_BYTES, FileCells, borders
 from walferry.hbase.hfiles.opened import HFile, open_hfile
 from walferry.hbase.tables.snapshots import SnapshotRegion, open_store_file
 from walferry.hbase.wal.cells import CellType
 from walferry.verification.digests import WHOLE_HASH, FilesCompared, NeedsScan
 from walferry.verification.job import Options, RangeFiles, SideFiles
 
-PIECE_BYTES: Final = 2 << 20  # of a file, at a time
 MOST_BYTES: Final = 32 << 20  # of the pieces of all files; each is in memory about four times, while it is read and decoded
 MOST_HELD: Final = 128 << 20  # of all pieces, if some files have large blocks or rows
 MOST_OPEN: Final = 500  # files of one side of a range
-MAX_ROW_BYTES: Final = 64 << 20
-NOT_SORTED: Final = "its cells are not sorted"
 READ_AT_ONCE: Final = 4  # files
 _EARLIEST: Final = -(1 << 63)
 _LATEST: Final = (1 << 63) - 1
-
-
-class FileCells:
-    """The cells of one file from the row `start` to before `stop` (empty: no limit), a piece at a time."""
-
-    def __init__(self, file: HFile, start: bytes, stop: bytes, piece_bytes: int = PIECE_BYTES) -> None:
-        self._file, self._start, self._stop, self._piece_bytes = file, start, stop, piece_bytes
-        self._follows = Follows(file.has_tags, file.has_sequence_ids)
-        self._blocks = file.data_blocks(start, piece_bytes)
-        self.cells = joined([])
-        self.at = 0  # the first cell that is not compared yet
-        self.ended = False  # all of the file is in `cells`
-        self._read = 0  # cells
-
-    @property
-    def last_row(self) -> bytes:
-        """The row of the last cell that was read."""
-        return self.cells.row(len(self.cells) - 1)
-
-    def read_on(self) -> None:
-        """Read another piece, so that there is a later row, or the end. Raises NeedsScan, UnreadableHFile, StoreError."""
-        before = self.last_row if self.at < len(self.cells) else None
-        while not self.ended:
-            self._add_piece()
-            if len(self.cells.data) > MAX_ROW_BYTES:
-                raise NeedsScan(f"a row in {self._file.url} has more than {MAX_ROW_BYTES:,} bytes")
-            if self.at < len(self.cells) and self.last_row != before:
-                return
-
-    def _add_piece(self) -> None:
-        parts, size = list[Cells](), 0
-        try:
-            for block in self._blocks:
-                parts.append(cells_of(block, self._follows))
-                size += len(parts[-1].data)
-                if size >= self._piece_bytes:
-                    break
-            else:
-                self.ended = True
-        except ValueError as error:
-            raise self._unreadable(str(error)) from error
-        self._read += sum(map(len, parts))
-        if self.ended and not self._start and not self._stop and self._read != self._file.cells:
-            raise self._unreadable(f"it has {self._read:,} cells, and not {self._file.cells:,}")
-        self._append(parts)
-
-    def _unreadable(self, why: str) -> UnreadableHFile:
-        return UnreadableHFile(f"{self._file.url} cannot be read: {why}")
-
-    def _append(self, parts: Sequence[Cells]) -> None:
-        """Append cells to those that are left, without those outside of the rows. Raises UnreadableHFile."""
-        first_row = next((part.row(0) for part in parts if len(part)), None)
-        left = self.cells.since(self.at)
-        if len(left) and first_row is not None and first_row < self.last_row:
-            raise self._unreadable(NOT_SORTED)
-        cells, self.at = joined([left, *parts]), 0
-        if self._stop and (end := self.first_from(cells, len(left), self._stop)) < len(cells):
-            cells, self.ended = Cells(cells.data, cells.starts[:end]), True
-        if self._start and not len(left):
-            cells = Cells(cells.data, cells.starts[self.first_from(cells, 0, self._start) :])
-        self.cells = cells
-
-    @staticmethod
-    def first_from(cells: Cells, at: int, row: bytes) -> int:
-        """Return the index of the first cell from `at` on whose row is not before `row`."""
-        return first_from(cells.data, cells.starts, at, np.frombuffer(row, np.uint8))
-
-    def add_until(self, border: bytes | None, times: tuple[int, int], state: Ints, keys: Ints, rows: Ints) -> None:
-        """Add the cells before the row `border` (None: all) to a side's sums. Raises UnreadableHFile."""
-        end = len(self.cells) if border is None else self.first_from(self.cells, self.at, border)
-        if not add_cells(self.cells.data, self.cells.starts, self.at, end, times[0], times[1], keys, rows, state):
-            raise self._unreadable(NOT_SORTED)
-        self.at = end
 
 
 def compare_files(files: RangeFiles, start: bytes, stop: bytes, options: Options) -> FilesCompared:
@@ -179,27 +102,21 @@ class _Comparison:
 
     def run(self) -> FilesCompared:
         found, after = FilesCompared(), None
-        self._read_on(None)
-        while True:
-            border = min((file.last_row for file in self._files if not file.ended), default=None)
+        for border in borders(self._files, self._read_on):
             rows = self._equal_rows(border)
             if rows is None:
                 found.differ(after, border)
             else:
                 found.rows += rows
-            if border is None:
-                return found
             after = border
-            self._read_on(border)
+        return found
 
     @property
     def _files(self) -> list[FileCells]:
         return [file for side in self.sides for file in side]
 
-    def _read_on(self, row: bytes | None) -> None:
-        """Read on where `row` is the last one that was read; None: everywhere."""
-        reached = [file for file in self._files if row is None or (not file.ended and file.last_row == row)]
-        list(self.pool.map(FileCells.read_on, reached))
+    def _read_on(self, files: Sequence[FileCells]) -> None:
+        list(self.pool.map(FileCells.read_on, files))
         if (held := sum(len(file.cells.data) for file in self._files)) > MOST_HELD:
             raise NeedsScan(f"its files' blocks take {held:,} bytes at once, more than {MOST_HELD:,}")
 
@@ -221,7 +138,9 @@ class _Comparison:
             earliest = _EARLIEST if before is None else 0  # a scan of a range of times returns no time before 1970
         times = earliest, _LATEST if before is None else before
         for file in side:
-            file.add_until(border, times, state, keys, rows)
+            first, end = file.take_until(border)
+            if not add_cells(file.cells.data, file.cells.starts, first, end, *times, keys, rows, state):
+                raise file.unreadable(NOT_SORTED)
         hashed, count, noted_keys, noted_rows = state.tolist()
         return (hashed & WHOLE_HASH, count), keys[:noted_keys], rows[:noted_rows]
 
@@ -230,20 +149,6 @@ def _distinct(values: OutInts) -> int:
     """Return how many different values there are. Sorts them, which takes a fifth of the time of `numpy.unique`."""
     values.sort()
     return int(np.count_nonzero(values[1:] != values[:-1])) + min(1, len(values))
-
-
-@unmanaged
-def first_from(data: Bytes, starts: Ints, at: int, row: Bytes) -> int:
-    """Return the index of the first cell from `at` on whose row is not before `row`."""
-    low, high = at, len(starts)
-    while low < high:
-        middle = (low + high) // 2
-        start, length = row_of(data, starts[middle])
-        if compare_bytes(data, start, length, row, 0, row.size) < 0:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @unmanaged

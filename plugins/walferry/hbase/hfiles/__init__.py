@@ -11,6 +11,8 @@ HFiles.
     cells                           the layout and the order of cells, which all of these share
     ends                            recognizes a moved file by its size and the bytes at its end
     opened, decoding                a file's metadata and blocks; the cells in its data blocks
+    file_cells                      the cells of a range of rows, a piece at a time
+    arrow                           cells → columns
     errors                          the errors in the input of HFiles, and in files that are read
 
 Nothing here opens a file or knows of Spark: runs come as buffers or as open files.

@@ -6,7 +6,7 @@
 The file's information says whether cells have tags and sequence ids; both also follow the cells of encoded blocks, the tags with
 a varint as their length. `vlong` is Hadoop's: one byte from -112 on, or else a byte that tells of 1 to 8 bytes after it.
 
-A decoded cell is int32 keyLen, int32 valLen, key, value: tags and sequence ids are left out.
+A decoded cell is int32 keyLen, int32 valLen, key, value, and, if the file has tags, uint16 tagsLen, tags. Sequence ids are left out.
 
 Source: HBase's NoneEncoder, HFileReaderImpl, the decoders of the encoders that encodings.py names (branch-2.6).
 """
@@ -25,16 +25,17 @@ from walferry.base.kernels.read import INCOMPLETE, read_int32, read_uint8, read_
 from walferry.base.kernels.types import Bytes, Ints, OutBytes, OutInts
 from walferry.base.kernels.write import copy_bytes, put_int
 from walferry.hbase.hfiles.blocks import BlockKind
-from walferry.hbase.hfiles.cells import LENGTHS, key_len_of, timestamp_of, type_of, value_len_of, value_start
+from walferry.hbase.hfiles.cells import LENGTHS, TAGS_LENGTH, key_len_of, timestamp_of, type_of, value_len_of, value_start
 from walferry.hbase.hfiles.encodings import ROW_LENGTH, TIME_BYTES, DiffFlag, Encoding, FastFlag
 from walferry.hbase.hfiles.opened import MAX_BLOCK_BYTES, Block
-from walferry.hbase.wal.cells import KEY_TAIL, MAX_ROW, MIN_KEY
+from walferry.hbase.wal.cells import KEY_TAIL, MAX_ROW, MAX_TAGS, MIN_KEY
 
 NOT_A_CELL: Final = -1  # a block's bytes are no cells
 NO_ROOM: Final = -2
 _ENCODING_ID = struct.Struct(">h")
 _RAW_LENGTH = struct.Struct(">i")
 _LENGTHS = struct.Struct(">ii")
+_TAGS_LENGTH = struct.Struct(">H")
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _NO_STARTS: Final = np.empty(0, np.int64)
 
@@ -98,13 +99,14 @@ def cells_of(block: Block, follows: Follows) -> Cells:
     count = decode_block(buf, _ENCODING_ID.size + _RAW_LENGTH.size, int(encoding), *follows, out, starts)
     if count < 0:
         raise ValueError(f"a block in the encoding {encoding.name} is broken")
-    used = int(starts[count - 1]) + _cell_bytes(out, int(starts[count - 1])) if count else 0
+    used = int(starts[count - 1]) + _cell_bytes(out, int(starts[count - 1]), tags=follows.tags) if count else 0
     return Cells(out[:used], starts[:count])
 
 
-def _cell_bytes(data: Bytes, start: int) -> int:
+def _cell_bytes(data: Bytes, start: int, *, tags: bool) -> int:
     key_len, val_len = _LENGTHS.unpack_from(data.data, start)
-    return int(LENGTHS + key_len + val_len)
+    end = int(LENGTHS + key_len + val_len)
+    return end + TAGS_LENGTH + int(_TAGS_LENGTH.unpack_from(data.data, start + end)[0]) if tags else end
 
 
 def _plain(buf: Bytes, begin: int, end: int, follows: Follows) -> Cells:
@@ -200,8 +202,11 @@ def decode_block(buf: Bytes, begin: int, encoding: int, tags: bool, sequence_ids
         before, to = to, after
         if tags:
             tags_len, pos = read_varint(buf, pos, end)
-            if pos < 0 or not 0 <= tags_len <= end - pos:
+            if pos < 0 or not 0 <= tags_len <= min(end - pos, MAX_TAGS):
                 return NOT_A_CELL
+            if TAGS_LENGTH + tags_len > out.size - to:
+                return NO_ROOM
+            to = copy_bytes(out, put_int(out, to, tags_len, TAGS_LENGTH), buf, pos, tags_len)
             pos += tags_len
         if sequence_ids:
             pos = _after_vlong(buf, pos, end)

@@ -71,11 +71,7 @@ class HFileInfo:
 def read_info(file: RandomAccess, url: str, name: str) -> HFileInfo:
     """Read the metadata of an open HFile; `name` is the file's name in its region. Raises UnreadableHFile, StoreError."""
     opened = open_hfile(file, url)
-    number = opened.information.get(b"MAX_SEQ_ID_KEY")
-    sequence_id = UNKNOWN_SEQUENCE_ID if number is None else int.from_bytes(number, signed=True)
-    if loaded := _BULK_LOADED.search(name):  # a bulk load's own number counts, whatever cluster wrote the file
-        sequence_id = int(loaded[1])
-    return HFileInfo(sequence_id, opened.some_tags, opened.cells)
+    return HFileInfo(opened.sequence_id(name), opened.some_tags, opened.cells)
 
 
 @dataclass(frozen=True)
@@ -119,9 +115,21 @@ class HFile:
         return int.from_bytes(self.information.get(b"hfile.MAX_TAGS_LEN", b"")) > 0
 
     @property
+    def tags_compressed(self) -> bool:
+        """Whether the tags in encoded blocks are compressed with a dictionary."""
+        return self.information.get(b"hfile.TAGS_COMPRESSED") not in (None, b"\0")
+
+    @property
     def has_sequence_ids(self) -> bool:
         """Whether each cell is followed by its sequence id, of which nothing may be left but a zero."""
         return self.information.get(b"KEY_VALUE_VERSION") == _WITH_SEQUENCE_IDS
+
+    def sequence_id(self, name: str) -> int:
+        """Return the largest sequence id of the file's edits, or UNKNOWN_SEQUENCE_ID; `name` is its name in its region."""
+        if loaded := _BULK_LOADED.search(name):  # a bulk load's own number counts, whatever cluster wrote the file
+            return int(loaded[1])
+        number = self.information.get(b"MAX_SEQ_ID_KEY")
+        return UNKNOWN_SEQUENCE_ID if number is None else int.from_bytes(number, signed=True)
 
     @cached_property
     def codec(self) -> ValueCodec:

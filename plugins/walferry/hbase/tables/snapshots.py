@@ -5,8 +5,9 @@
     <root>/archive/data/<namespace>/<table>/<region>/<family>/<file>      the same file, after a compaction or a split
 
 A snapshot's files stay in one of these two places. If a file's name is a link, [namespace=]table=region-file, the file belongs to
-another table, and this table was cloned from a snapshot. A reference names half of a file of a region that was split. The parent
-of a split stays among the regions as long as its daughters have references. The parent's rows are the daughters' rows.
+another table, and this table was cloned from a snapshot. A reference, file.region, names a file of a region that was split or
+merged, as far as its rows are the region's. The parent of a split stays among the regions as long as its daughters have
+references. The parent's rows are the daughters' rows.
 
 Source: HBase's SnapshotManifest, SnapshotManifestV2, HFileLink, MobUtils (branch-2.6).
 """
@@ -36,7 +37,7 @@ _LINK = re.compile(r"(?:(?P<namespace>[^=]+)=)?(?P<table>[^=]+)=(?P<region>[0-9a
 
 @dataclass(frozen=True)
 class StoreFile:
-    """A store file of a region, by its places below the root. `reference`: only half of the file belongs to the region."""
+    """A store file of a region, by its places below the root. `reference`: only its cells of the region's rows belong to it."""
 
     family: bytes
     name: str
@@ -142,12 +143,15 @@ def _encoded_name(info: pb.RegionInfo) -> str:
 
 
 def _store_file(table: pb.TableName, region: str, family: bytes, file: pb.SnapshotRegionManifest.StoreFile) -> StoreFile:
-    folders = {"namespace": table.namespace.decode(), "table": table.qualifier.decode(), "region": region, "file": file.name}
-    if link := _LINK.fullmatch(file.name):
+    reference, name = file.HasField("reference"), file.name
+    if reference:
+        name, _, region = file.name.rpartition(".")
+    folders = {"namespace": table.namespace.decode(), "table": table.qualifier.decode(), "region": region, "file": name}
+    if link := _LINK.fullmatch(name):
         folders = {**link.groupdict(), "namespace": link["namespace"] or "default"}
     if file.file_size > MAX_FILE_BYTES:  # records contain sums of sizes, in numbers of 63 bits
         raise BrokenSnapshot(f"the snapshot says that the file {file.name!r} has {file.file_size:,} bytes")
-    return StoreFile(family, file.name, file.file_size, _places(folders, family), file.HasField("reference"))
+    return StoreFile(family, file.name, file.file_size, _places(folders, family), reference)
 
 
 def _places(folders: Mapping[str, str], family: bytes) -> tuple[str, ...]:

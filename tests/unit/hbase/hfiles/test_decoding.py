@@ -104,7 +104,7 @@ def test_memory_that_a_block_only_claims_to_need_is_not_kept() -> None:
     cells = random_cells(3, 20)
     (block,) = blocks_of(cells, FileSettings(encoding=Encoding.FAST_DIFF))
     claims = block.data[:2] + struct.pack(">i", 200 << 20) + block.data[6:]
-    assert len(cells_of(Block(block.magic, claims), Follows(True)).data) == sum(len(untagged(cell)) for cell in cells)
+    assert len(cells_of(Block(block.magic, claims), Follows(True)).data) == sum(len(stored(cell)) for cell in cells)
 
 
 @pytest.mark.parametrize(
