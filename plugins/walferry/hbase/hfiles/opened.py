@@ -30,7 +30,9 @@ from google.protobuf.message import DecodeError, Message
 
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import length_at, parse_message
+from walferry.base.texts import one_line
 from walferry.hbase.hfiles.blocks import HEADER, HEADER_BYTES, BlockKind
+from walferry.hbase.hfiles.encodings import Encoding
 from walferry.hbase.hfiles.errors import UnreadableHFile
 from walferry.hbase.hfiles.index import MAX_LEVELS, PLACE
 from walferry.hbase.values import PBUF
@@ -46,6 +48,7 @@ MAX_INFO_ENTRIES: Final = 10_000  # HBase writes some 30; a parsed entry takes s
 MAX_BLOCK_BYTES: Final = 256 << 20  # a block has 64 kB, or one cell that is larger
 MAX_INDEX_BYTES: Final = 16 << 20  # of a block of an index; HBase writes 128 kB, and a larger root if keys are long
 READ_BYTES: Final = 2 << 20  # at a time
+MAX_NAME_CHARS: Final = 100
 UNKNOWN_SEQUENCE_ID: Final = -1  # also in HBase, for a file without one
 ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
 ARROW_NAMES: Final = {ValueCodec.SNAPPY: "snappy", ValueCodec.LZ4: "lz4_raw", ValueCodec.ZSTD: "zstd"}
@@ -53,8 +56,9 @@ UNREADABLE: Final = (ValueError, KeyError, struct.error, zlib.error, DecodeError
 _BETWEEN_DATA: Final = frozenset({*DATA_MAGICS, BlockKind.LEAF_INDEX.value, BlockKind.BLOOM_CHUNK.value})
 _WITH_SEQUENCE_IDS: Final = (1).to_bytes(4)  # HFileWriterImpl.KEY_VALUE_VER_WITH_MEMSTORE
 _INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
 _ENTRY = b"\x0a"  # the tag of FileInfoProto.map_entry, its only field
-_BULK_LOADED = re.compile(r"_SeqId_(\d+)_")
+_BULK_LOADED = re.compile(r"_SeqId_(\d{1,18})_")
 
 M = TypeVar("M", bound=Message)
 
@@ -71,6 +75,9 @@ class HFileInfo:
 def read_info(file: RandomAccess, url: str, name: str) -> HFileInfo:
     """Read the metadata of an open HFile; `name` is the file's name in its region. Raises UnreadableHFile, StoreError."""
     opened = open_hfile(file, url)
+    encoding = opened.information.get(b"DATA_BLOCK_ENCODING", b"NONE").decode(errors="replace")
+    if encoding not in Encoding.__members__:  # such as HBase 1's PREFIX_TREE, which HBase 2 does not know
+        raise UnreadableHFile(f"{url} cannot be used: its blocks are in the encoding {one_line(encoding, MAX_NAME_CHARS)}")
     return HFileInfo(opened.sequence_id(name), opened.some_tags, opened.cells)
 
 
@@ -125,11 +132,31 @@ class HFile:
         return self.information.get(b"KEY_VALUE_VERSION") == _WITH_SEQUENCE_IDS
 
     def sequence_id(self, name: str) -> int:
-        """Return the largest sequence id of the file's edits, or UNKNOWN_SEQUENCE_ID; `name` is its name in its region."""
+        """Return the largest sequence id of the file's edits, or UNKNOWN_SEQUENCE_ID; `name` is its name in its region.
+
+        Raises UnreadableHFile.
+        """
         if loaded := _BULK_LOADED.search(name):  # a bulk load's own number counts, whatever cluster wrote the file
             return int(loaded[1])
         number = self.information.get(b"MAX_SEQ_ID_KEY")
-        return UNKNOWN_SEQUENCE_ID if number is None else int.from_bytes(number, signed=True)
+        if number is not None and len(number) != _INT64.size:
+            raise UnreadableHFile(f"{self.url} cannot be read: its sequence id has {len(number)} bytes")
+        return UNKNOWN_SEQUENCE_ID if number is None else int(_INT64.unpack(number)[0])
+
+    @property
+    def was_loaded(self) -> bool:
+        """Whether the file was made for a bulk load: then only the number in its name (`is_numbered`) is one of the region."""
+        return b"BULKLOAD_TIMESTAMP" in self.information
+
+    @staticmethod
+    def is_numbered(name: str) -> bool:
+        """Return whether a file's name has the number of the bulk load that has brought it."""
+        return _BULK_LOADED.search(name) is not None
+
+    @property
+    def has_mob_values(self) -> bool:
+        """Whether values of the file lie in other files (MOB)."""
+        return int.from_bytes(self.information.get(b"MOB_CELLS_COUNT", b"")) > 0
 
     @cached_property
     def codec(self) -> ValueCodec:
@@ -272,7 +299,7 @@ def read_trailer(file: RandomAccess) -> pb.FileTrailerProto:
     trailer = bytes(file.read_at(max(0, file.size - TRAILER_BYTES), TRAILER_BYTES))
     if not trailer.startswith(TRAILER_MAGIC):
         raise ValueError("there is no trailer of an HFile of version 2 or 3")
-    if trailer[-4:-3] == b"\0":
+    if (trailer[-4], trailer[-1]) == (0, 2):  # minor and major version; HBase 1 writes version 3.0, with checksums
         raise ValueError("its blocks have no checksums")
     found = _delimited(pb.FileTrailerProto, trailer[len(TRAILER_MAGIC) :])
     if found.encryption_key:

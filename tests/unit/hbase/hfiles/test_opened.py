@@ -26,6 +26,7 @@ from walferry.hbase.hfiles.opened import (
     TRAILER_MAGIC,
     UNREADABLE,
     Block,
+    HFile,
     HFileInfo,
     decompressed,
     open_hfile,
@@ -222,3 +223,34 @@ def test_no_cut_and_no_flipped_byte_of_a_block_is_worse_than_unreadable() -> Non
                         pass
             except UnreadableHFile:
                 continue
+
+
+def test_files_of_hbase_1_are_read_unless_their_encoding_is_one_that_hbase_2_does_not_know() -> None:
+    file = hfile(ENTRIES)
+    of_hbase_1 = MemoryFile(file.data[:-4] + b"\0\0\0\3")
+    assert read_info(of_hbase_1, "x", "x") == read_info(file, "x", "x")
+    with pytest.raises(UnreadableHFile, match="x cannot be used: its blocks are in the encoding PREFIX_TREE"):
+        read_info(hfile({**ENTRIES, b"DATA_BLOCK_ENCODING": b"PREFIX_TREE"}), "x", "x")
+
+
+@pytest.mark.parametrize(
+    ("stored", "name", "number"),
+    [
+        (struct.pack(">q", 7), "abc", 7),
+        (struct.pack(">q", -1), "abc", -1),
+        (None, "abc", -1),
+        (struct.pack(">q", 7), "abc_SeqId_9_", 9),
+        (b"\1" * 9, "abc_SeqId_9_", 9),
+        (b"\1" * 9, "abc", None),
+        (b"", "abc", None),
+        (None, f"abc_SeqId_{'9' * 5000}_", -1),
+    ],
+)
+def test_a_file_s_sequence_id_is_a_number_of_64_bits(stored: bytes | None, name: str, number: int | None) -> None:
+    information = {} if stored is None else {b"MAX_SEQ_ID_KEY": stored}
+    file = HFile(MemoryFile(b""), "file:/x", pb.FileTrailerProto(), information)
+    if number is None:
+        with pytest.raises(UnreadableHFile, match="file:/x cannot be read: its sequence id has"):
+            file.sequence_id(name)
+    else:
+        assert file.sequence_id(name) == number
