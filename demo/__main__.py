@@ -35,7 +35,7 @@ from embedded.spark_connect import ConnectServer
 from embedded.wire import Mutation
 from walferry.base.periodic import every
 
-DAG, WATCH = "replicate_peer", "watch_replication"
+DAG, WATCH, COPY_DAG = "replicate_peer", "watch_replication", "initial_snapshot"
 PEER = "demo"
 PAGE = "plugin/walferry/walferry/replication"  # below Airflow's URL
 LOGS = REPO / ".cache" / "demo-logs"  # of the last demo that has failed
@@ -139,15 +139,27 @@ def run_rounds(site: Site, airflow: Airflow, source: JavaClient, peer_cluster: J
     step("Round 2: more rows, and changes and deletes of round 1's rows")
     write(source, edits.second_round())
     holds = replicate("Round 2", source, peer_cluster, airflow, known=known) and holds
-    return feed_lake(site, source) and holds if lake.asked_for() else holds
+    return feed_lake(site, airflow, source) and holds if lake.asked_for() else holds
 
 
-def feed_lake(site: Site, source: JavaClient) -> bool:
-    """Write a third round, ship it into a lake, and query that. Returns whether each cell is there once."""
+def feed_lake(site: Site, airflow: Airflow, source: JavaClient) -> bool:
+    """Copy what the tables have into a lake, write a third round, ship it there, and query the lake.
+
+    Returns whether each cell is there once.
+    """
     step("A second peer, whose edits go into a lake: tables of changes in Apache Iceberg")
     create = ["peers", "create", lake.PEER, "--lake", lake.CATALOG]
     say(f"$ walferry {' '.join(create)}")
     say(commands.walferry(site.connection, *create).rstrip())
+    airflow.unpause(COPY_DAG)
+    run_id = airflow.trigger(COPY_DAG, {"peer": lake.PEER})
+    say(f"triggered {COPY_DAG}, which copies what the tables have already, from snapshots' files")
+    with waiting(f"the run of {COPY_DAG}"):
+        run = airflow.await_run(COPY_DAG, run_id)
+    report = airflow.returned(COPY_DAG, run_id, "report") or {}
+    say(f"{run_id}: {run['state']}; {report.get('cells', 0):,} cells of {report.get('regions', 0):,} regions are copied")
+    if run["state"] != "success":
+        return False
     write(source, edits.second_round())
     say(f"$ walferry ship {lake.PEER}")
     for said in lake.ship(site.connection):

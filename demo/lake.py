@@ -1,6 +1,7 @@
 """With LAKE=1: a second peer, whose edits go into a lake in a folder, and a query at the end.
 
-The peer is made once both rounds are replicated. A third round of edits is then shipped into the lake by the command.
+The peer is made once both rounds are replicated. The DAG initial_snapshot copies what the tables have by then into the lake, and
+the command ships a third round of edits there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from embedded.processes import ClusterError
 
 PEER, CATALOG = "lake", "lake"
 QUERY = "SELECT type, count(*) AS cells, count(DISTINCT row) AS rows FROM {} GROUP BY type ORDER BY cells DESC"
-EACH_ONCE = 'SELECT count(*), count(DISTINCT (wal, "offset", cell)) FROM changes'
+# A cell of a WAL is named by its place there, and a cell of the first copy, which has none, by its key and its file's number.
+NAME = 'wal, "offset", cell, row, family, qualifier, timestamp, type, sequence_id'
+EACH_ONCE = f"SELECT count(*), count(DISTINCT ({NAME})) FROM changes"
 SHIP_SECONDS = 120.0
 
 

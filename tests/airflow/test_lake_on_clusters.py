@@ -1,9 +1,10 @@
-"""The DAG replicate_peer for a peer whose edits go into a lake, through spark-submit and through Spark Connect."""
+"""The DAGs of a peer whose edits go into a lake: batches and a first copy, through spark-submit and through Spark Connect."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from embedded.spark_connect import ConnectServer
 from embedded.wire import put
 from walferry.admin.creating import create, lake_key
 from walferry.admin.peers import peer_admin
+from walferry.airflow.operators.run_batch import RunBatchOperator
 from walferry.replication.source.connection import from_env
 from walferry.shipping.lake.catalog import open_catalog
 
@@ -83,3 +85,37 @@ def test_a_batch_brings_edits_into_the_lake_by_spark_submit_and_by_connect(
     assert run.state == "success", run.reports
     assert not run.reports[peer]["by_spark_submit"]
     assert rows(catalog, table) == [b"r%d" % n for n in range(6)]
+
+
+@pytest.mark.capability("a first copy into a lake")
+@pytest.mark.parametrize("through", ["spark-submit", "Spark Connect"])
+def test_a_first_copy_and_the_batch_after_it_bring_each_cell_once(
+    run_dag: Callable[..., Run], replicate_peer: Callable[..., Run], source: JavaClient, table: str, catalog: Catalog,
+    unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, through: str,
+) -> None:  # fmt: skip
+    started: list[Any] = []
+    monkeypatch.setattr(RunBatchOperator, "execute", lambda self, context: started.append(self.conf["peer"]))
+    source.write(table, [put(f"r{n}", {"f:q": b"v"}) for n in range(5)])
+    source.roll_wals()
+    peer = unique("peer")
+    with peer_admin(from_env("hbase_source")) as admin:
+        create(admin, peer, lake_key(admin, peer), table_cfs={table: ()}, lake=CATALOG)
+    try:
+        source.write(table, [put("r5", {"f:q": b"v"})])
+        with ConnectServer(tmp_path / "connect") if through == "Spark Connect" else nullcontext() as connect:
+            if connect is not None:
+                monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", connect.connection)
+            run = run_dag("initial_snapshot", peer=peer)
+        assert run.state == "success", run.tasks
+        assert started == [peer]
+        assert {name: run.report[name] for name in ("complete", "tables", "regions", "cells")} == {
+            "complete": True, "tables": [table], "regions": 1, "cells": 6,
+        }  # fmt: skip
+        assert rows(catalog, table) == [b"r%d" % n for n in range(6)]
+        source.write(table, [put("r6", {"f:q": b"v"})])
+        assert replicate_peer(peer=peer, deadline=120).state == "success"
+        assert rows(catalog, table) == [b"r%d" % n for n in range(7)]
+        refused = run_dag("initial_snapshot", peer=peer)
+        assert refused.tasks["check", None] == "failed"
+    finally:
+        source.remove_peer(peer)

@@ -12,7 +12,8 @@ from embedded.client import GLOBAL, LOCAL
 from tests.cluster.conftest import Sides
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.rpc import master
-from walferry.initial_snapshot.job import Copied, CopyRun, Spread, initial_snapshot
+from walferry.initial_snapshot.beginning import Copied
+from walferry.initial_snapshot.job import CopyRun, Spread, initial_snapshot
 from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
 from walferry.replication.source.session import open_session
 

@@ -14,22 +14,31 @@ from pathlib import Path
 
 import pytest
 
+from demo.lake import CATALOG, settings
 from embedded.classic import add_managed_peer, classic_options
 from embedded.client import GLOBAL, JavaClient
 from embedded.distributed import ClusterOptions, DistributedClusters
 from embedded.hbase import ClusterAddress
-from embedded.wire import delete_column, delete_family, delete_family_version, delete_row, delete_version, put
+from embedded.wire import CellType, delete_column, delete_family, delete_family_version, delete_row, delete_version, put
 from tests.cluster.classic_failover import BOTH_LAYOUTS
 from tests.cluster.replaying import now, ship_again
 from tests.cluster.test_verification import verify
-from tests.cluster.walferry_runs import source_of
+from tests.cluster.walferry_runs import roll, source_of
+from tests.unit.replication.sinks.iceberg.lake import rows_of
+from walferry.admin import creating
+from walferry.admin.creating import lake_key
+from walferry.admin.peers import peer_admin
 from walferry.engine.summary import Status
 from walferry.hbase.layout import QueueLayout
 from walferry.initial_snapshot.job import CopyRun, initial_snapshot
 from walferry.initial_snapshot.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.jobs.workers import LocalProcesses
 from walferry.replay.files import OPEN_SLACK_MS
 from walferry.replay.interval import Interval
 from walferry.replication.source.cluster import SourceCluster
+from walferry.replication.source.session import open_session
+from walferry.shipping.lake.catalog import open_catalog
+from walferry.shipping.ship_run import ShipRun, ship_queued
 
 PEER = "1"
 SPLITS = (b"\x00\x01", b"k,1.x", b"\xff\x00")
@@ -122,3 +131,38 @@ def test_both_sides_are_compared_and_repaired(site: Site) -> None:
     found = verify(site.at, PEER, table, versions=VERSIONS, repair=True)[table]
     assert (found.good, found.repaired) == (len(ROWS), len(ROWS))
     assert verify(site.at, PEER, table, versions=VERSIONS, deleted=True)[table].bad_rows == 0
+
+
+def until(holds: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.2)
+
+
+def test_a_table_is_copied_into_a_lake_and_fed(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in settings(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    table = "ns:lake"
+    site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=100)
+    write(site, table)
+    with peer_admin(site.at) as admin:
+        key = lake_key(admin, "lake")
+        creating._put_id(admin, "lake")
+    add_managed_peer(site.source.address, "lake", key, {"walferry.lake": CATALOG})
+    with open_session(site.at) as session:
+        until(lambda: all(session.zk.exists(session.nodes.queue(server, "lake")) for server in site.source.region_servers()))
+    outcome = CopyRun(source=site.at, peer_id="lake", run_id="copy", tables=(table,)).run(LocalProcesses(2), print)
+    assert (outcome.failed, outcome.errors) == (False, ())
+    site.move_regions(table)
+    site.source.write(table, [put(row, {"f:later": b"%d" % n}, timestamp=100 + n) for n, row in enumerate(ROWS)])
+    roll(site.at, "lake")
+    run = ShipRun(source=site.at, peer_id="lake", run_id="run", deadline=120)
+    assert {summary.status for summary in ship_queued(run, LocalProcesses(2), print)} == {Status.DONE}
+    changes = rows_of(open_catalog(CATALOG).load_table(("ns", "lake_changes")))
+    found = sorted((row["row"], row["qualifier"], row["timestamp"], row["type"], row["value"]) for row in changes)
+    raw = site.source.scan_all(table, raw=True)
+    expected = {(c.row, c.qualifier, c.timestamp, CellType(c.type).name.title().replace("_", ""), c.value) for c in raw}
+    assert set(found) >= expected
+    fed = [row for row in changes if row["wal"]]
+    assert sorted(row["value"] for row in fed) == sorted(b"%d" % n for n in range(len(ROWS)))

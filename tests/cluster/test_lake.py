@@ -7,28 +7,23 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from demo.lake import CATALOG, settings
-from embedded.client import GLOBAL, LOCAL
-from embedded.wire import CellType, delete_column, delete_family, put
+from embedded.wire import put
 from tests.cluster.conftest import Sides
+from tests.cluster.feeds import Fed, create_table, fed, lake, unfed, write
 from tests.cluster.walferry_runs import plan, positions, roll
-from tests.unit.replication.sinks.iceberg.lake import rows_of
-from walferry.admin.creating import create, lake_key
-from walferry.admin.peers import peer_admin
 from walferry.base.errors import WalferryError
 from walferry.cli.main import main
-from walferry.engine.summary import GroupSummary, Status
+from walferry.engine.summary import Status
 from walferry.hbase.errors import LakePeer
 from walferry.jobs.workers import LocalProcesses
 from walferry.replication.peers.peer_tables import peer_tables
@@ -36,101 +31,11 @@ from walferry.replication.sinks.iceberg.commits import LakeError
 from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import open_session
 from walferry.shipping.lake import driver
-from walferry.shipping.lake.catalog import open_catalog
 from walferry.shipping.ship_run import ShipRun, ship_queued
 
+__all__ = ["fed", "unfed"]  # fixtures
+
 KILLS = int(os.environ.get("LAKE_KILLS", "6"))
-
-
-@dataclass(frozen=True)
-class Fed:
-    """A peer whose edits of two tables go into a lake."""
-
-    sides: Sides
-    peer: str
-    tables: Sequence[str]
-
-    def batch(self, *, rolls: bool = True, run_id: str = "run", **options: Any) -> list[GroupSummary]:
-        if rolls:
-            roll(self.sides.at, self.peer)
-        return ship_queued(self.run(run_id, **options), LocalProcesses(2), print)
-
-    def run(self, run_id: str = "run", **options: Any) -> ShipRun:
-        return ShipRun(source=self.sides.at, peer_id=self.peer, run_id=run_id, deadline=120, **options)
-
-    def changes(self, table: str) -> list[dict[str, Any]]:
-        """The rows of a table of changes, as DuckDB reads them from the files of its present snapshot."""
-        try:
-            found = lake().load_table(("default", f"{table}_changes"))
-        except NoSuchTableError:
-            return []
-        return rows_of(found)
-
-    def is_complete(self) -> None:
-        """Check that the tables of changes have each cell of a raw scan once, and nothing else."""
-        for table in self.tables:
-            found = self.changes(table)
-            assert len({(row["wal"], row["offset"], row["cell"]) for row in found}) == len(found)
-            as_cells = sorted(
-                (row["row"], row["family"], row["qualifier"], row["timestamp"], row["type"], row["value"]) for row in found
-            )
-            raw = [cell for cell in self.sides.source.scan_all(table, raw=True) if cell.family == b"f"]
-            assert as_cells == sorted(
-                (c.row, c.family, c.qualifier, c.timestamp, NAMES[CellType(c.type)], c.value) for c in raw
-            )  # fmt: skip
-
-
-NAMES = {
-    CellType.PUT: "Put",
-    CellType.DELETE: "Delete",
-    CellType.DELETE_COLUMN: "DeleteColumn",
-    CellType.DELETE_FAMILY: "DeleteFamily",
-    CellType.DELETE_FAMILY_VERSION: "DeleteFamilyVersion",
-}
-
-
-def lake() -> Catalog:
-    return open_catalog(CATALOG)
-
-
-@pytest.fixture
-def fed(sides: Sides, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Fed]:
-    for name, value in settings(tmp_path).items():
-        monkeypatch.setenv(name, value)
-    peer, tables = unique("peer"), [unique("t"), unique("t")]
-    for table in tables:
-        create_table(sides, table)
-    with peer_admin(sides.at) as admin:
-        create(admin, peer, lake_key(admin, peer), table_cfs=dict.fromkeys(tables, ()), lake=CATALOG)
-    yield Fed(sides, peer, tables)
-    sides.source.remove_peer(peer)
-    for table in tables:
-        sides.source.drop_table(table)
-
-
-def create_table(sides: Sides, table: str) -> None:
-    """Create a table of which a flush drops nothing, so that raw scans show all cells: HBase flushes after many rolls."""
-    sides.source.create_table(table, {"f": GLOBAL, "l": LOCAL}, versions=10_000)
-    sides.source.alter_family(table, "f", {"KEEP_DELETED_CELLS": "TRUE"})
-
-
-def write(fed: Fed, chance: random.Random, count: int, begin: int) -> None:
-    """Write puts and deletes, each with a timestamp of its own, so that a raw scan shows every cell."""
-    for table in fed.tables:
-        some = []
-        for number in range(begin, begin + count):
-            row, at = f"row{chance.randrange(50):02}", 1_000_000 + number
-            some.append(
-                chance.choice(
-                    [
-                        put(row, {"f:a": b"%d" % number, "f:b": b"x", "l:c": b"local"}, timestamp=at),
-                        put(row, {"f:a": b"%d" % number}, timestamp=at),
-                        delete_column(row, "f:a", timestamp=at),
-                        delete_family(row, "f", timestamp=at),
-                    ]
-                )
-            )
-        fed.sides.source.write(table, some, one_by_one=True)
 
 
 def test_each_cell_of_the_source_is_in_the_changes_once(fed: Fed) -> None:

@@ -22,7 +22,7 @@ from walferry.base.zk.client import children
 from walferry.base.zk.fenced_lock import CALLS
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.rpc.server_codec import CallRefused, JavaException
-from walferry.initial_snapshot.job import peer_to_copy
+from walferry.initial_snapshot.beginning import peer_to_copy
 from walferry.load.copy_records import Records
 from walferry.load.errors import CopyRefused, CopyUnderWay
 from walferry.load.fence import Claim

@@ -23,7 +23,7 @@ from walferry.base.zk.right import spare_seconds
 from walferry.engine.summary import Status
 from walferry.hbase.names import parse_wal_name
 from walferry.initial_snapshot import job as snapshot_job
-from walferry.initial_snapshot.job import await_quiet
+from walferry.initial_snapshot.beginning import await_quiet
 from walferry.load.copy_records import CopyState
 from walferry.replication.peers.settings import PeerSettings, SinkKind
 from walferry.replication.queues import lease as leases

@@ -32,7 +32,7 @@ from walferry.base.zk.errors import NoAccess
 from walferry.replication.source.session import Session, owners_of
 
 # Below the root. By these records edits count as shipped, waiting, or loaded, and regions are moved.
-RECORDS = ("initial-snapshots", "loads", "regions")
+RECORDS = ("initial-snapshots", "lake-copies", "loads", "regions")
 MAX_KEPT_BYTES = 900_000  # in one request; ZooKeeper takes 1 MiB (jute.maxbuffer)
 MAX_NAMED = 10
 MAX_PATH_CHARS = 300

@@ -8,56 +8,50 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import ClassVar
-from urllib.parse import unquote
 
 from walferry.base.jobs import Backend, JobOutcome, Tell
 from walferry.base.periodic import every
-from walferry.base.zk.client import children
-from walferry.base.zk.right import NEVER
-from walferry.base.zk.session_time import now
-from walferry.hbase.cluster import cluster_id, live_servers
+from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.names import family_text, without_default_namespace
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.tables.snapshots import read_manifest, regions_of, split_keys
 from walferry.hbase.tables.tables import Tables
+from walferry.initial_snapshot.beginning import (
+    WAIT_SECONDS,
+    BegunTable,
+    Copied,
+    await_quiet,
+    begin_tables,
+    check_queued,
+    copying,
+    ended_before,
+    peer_to_copy,
+)
 from walferry.initial_snapshot.files_copy import clean
 from walferry.initial_snapshot.lives import lives
 from walferry.initial_snapshot.region_copy import CopiedRegions, RegionOutcome, RegionTask, copy_some
 from walferry.initial_snapshot.snapshots import TakeSnapshot, snapshots
 from walferry.initial_snapshot.targets import check_target, has_rows, make_target, reported
 from walferry.load.copied_tables import ChosenTable, choose
-from walferry.load.copy_border import find_border
 from walferry.load.copy_records import MAX_NAMED, MAX_TABLES, CopyState, CopyWay, Records, RegionRecord, TableRecord, is_copied
-from walferry.load.errors import CopyRefused, NotQueued
+from walferry.load.errors import CopyRefused
 from walferry.load.fence import Claim
 from walferry.load.staging import PATIENCE_SECONDS
 from walferry.replication.filters.rules import PeerTables
-from walferry.replication.locks.peer_lock import holding_peer_after_others
 from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import Peer
-from walferry.replication.queues.errors import LeaseHeld
-from walferry.replication.queues.lease import acquire, await_settled
-from walferry.replication.source.agreement import check_peer, check_queues_complete
-from walferry.replication.source.peer_state import disabled_guard
-from walferry.replication.source.peers import successor
 from walferry.replication.source.session import Session, open_session
 from walferry.replication.source.source_job import SourceJob
 
 TASKS_A_CORE = 8  # each connects to both clusters once; the last tasks should end at about the same time
 PROGRESS_SECONDS = 10.0
-WAIT_SECONDS = 3600.0  # for a batch that holds the peer lock; a batch's deadline is 1800 s by default
-LOOK_SECONDS = 1.0  # between two looks at leases that are held
-WORTH_REPORTING_SECONDS = 1.0  # shorter waits are not reported
-BEGIN_TRIES = 3  # if a table becomes another one between the roll and its snapshot
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +70,20 @@ class CopyRun(SourceJob):
 
     def run(self, on: Backend, say: Tell) -> JobOutcome:
         """Copy all tables and regions that are not copied yet. Raises the errors of initial_snapshot."""
-        copied = initial_snapshot(self, partial(self._spread, on), say)
+        copied = self._copy(on, say)
         return JobOutcome(errors=copied.errors, failed=not copied.state.complete, result=json.dumps(asdict(copied.state)))
+
+    def _copy(self, on: Backend, say: Tell) -> Copied:
+        with open_session(self.source, look_only=True) as session:
+            into_lake = bool(peer_to_copy(session, self.peer_id).lake)
+        if not into_lake:
+            return initial_snapshot(self, partial(self._spread, on), say)
+        if self.allow_not_empty:
+            why = f"peer {self.peer_id} goes into a lake, whose tables would have rows twice"
+            raise CopyRefused(why, "Leave out allow_not_empty")
+        from walferry.initial_snapshot.into_lake import copy_into_lake
+
+        return copy_into_lake(self, self.tables, on, say)
 
     def _spread(self, on: Backend, tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
         """Copy the regions, the largest first, dealt out to the tasks."""
@@ -87,106 +93,33 @@ class CopyRun(SourceJob):
         return [outcome for each in copied for outcome in each.outcomes]
 
 
-@dataclass(frozen=True)
-class Copied:
-    """The state at the end, and the reasons why some regions were not copied."""
-
-    state: CopyState
-    errors: tuple[str, ...] = ()
-
-
 def initial_snapshot(request: CopyRun, spread: Spread, say: Tell = print) -> Copied:
     """Copy all that is not copied yet; `spread` runs the regions' tasks. After a complete copy the peer's queue may be shipped.
 
     Raises CopyRefused, NotQueued, NotRolled, PeerLocked, Overtaken, WalferryError.
     """
-    peer_id = request.peer_id
     with open_session(request.source) as session:
-        peer_to_copy(session, peer_id)
-        state = Records(session, peer_id).state()
-        if state is not None and state.complete and state.run == request.run_id:
-            return Copied(state)
-        holder = f"run {request.run_id}, an initial snapshot, on {socket.gethostname()}"
-        ours = holding_peer_after_others(
-            request.source, peer_id, request.run_id, holder, wait_seconds=WAIT_SECONDS,
-            waiting=lambda why: say(f"waiting until the other run ends: {why}"),
-        )  # fmt: skip
-        with ours as attempt:
-            guard = disabled_guard(session, peer_id)
-            await_settled(session, peer_id, guard, session.own.peer_lock(peer_id))
-            peer = peer_to_copy(session, peer_id)  # again: the peer may have changed while this run waited for others
+        peer_to_copy(session, request.peer_id)
+        if (done := ended_before(session, request.peer_id, request.run_id)) is not None:
+            return done
+        with copying(session, request.peer_id, request.run_id, say) as ours:
+            peer, claim = ours
             with peer_tables(peer, request.source.login_to(peer)) as peer_cluster:
-                check_queued(session, peer_id)
+                check_queued(session, peer.id)
                 chosen = chosen_tables(session, peer, peer_cluster, request)
-                with snapshots(session, peer_id, attempt) as take:
-                    claim = Claim(session, peer_id, attempt, guard.version)
+                with snapshots(session, peer.id, claim.attempt) as take:
                     return _Copy(session, peer, peer_cluster, request, claim, say).run(chosen, take, spread)
 
 
-def peer_to_copy(session: Session, peer_id: str) -> Peer:
-    """Return the peer, if it may be shipped and is not being handed back to HBase. Raises CopyRefused, check_peer's errors."""
-    peer = check_peer(session, peer_id)
-    new = successor(session, peer)
-    if new is not None:
-        raise CopyRefused(
-            f"peer {peer_id} is being handed back to {new.id}, whose queues have edits of before a copy that begins now: HBase "
-            "would ship them on top of it",
-            f"Remove {new.id} in HBase's shell, copy, and then hand back again",
-        )
-    return peer
+def tables_to_copy(session: Session, peer: Peer, request: CopyRun) -> list[ChosenTable]:
+    """Choose the tables, and check that they can be copied, wherever the peer's edits go. Raises CopyRefused, WalferryError."""
+    if peer.lake:
+        from walferry.initial_snapshot.into_lake import tables_for_lake
+        from walferry.shipping.lake.catalog import Lake
 
-
-def await_quiet(session: Session, peer_id: str, holder: str, waiting: Callable[[str], object], wait_seconds: float) -> None:
-    """Wait until no lease on the peer's groups is held, and until their last holders' requests cannot take effect any more.
-
-    Recoveries of dead servers ship side by side with batches, without holding the peer lock, and tasks of a batch may outlive its
-    driver. If they shipped older edits after the copy, these would lie over it. A task that ships a group holds the group's
-    lease, and then checks whether a copy is under way (shipping/group.py). So a copy first notes that it is under way. Then it
-    waits for each lease that is held, and for requests that may still take effect.
-
-    `waiting` gets the reason for the wait. Raises LeaseHeld after `wait_seconds`, EnabledPeer, MissingPeer, ConnectError.
-    """
-    give_up, quiet_at, reported = time.monotonic() + wait_seconds, NEVER, ""
-    left = [unquote(name) for name in children(session.zk, session.own.leases(peer_id)) or ()]
-    while left:
-        held = []
-        for group in left:
-            try:
-                with acquire(session, peer_id, group, holder) as lease:
-                    quiet_at = max(quiet_at, now() + lease.right.quiet_seconds)
-            except LeaseHeld as error:
-                held.append((group, error))
-        if held and time.monotonic() > give_up:
-            raise held[0][1]
-        if held and (why := str(held[0][1])) != reported:
-            reported = why
-            waiting(reported)
-        left = [group for group, _ in held]
-        time.sleep(LOOK_SECONDS if held else 0)
-    if (seconds := quiet_at - now()) > 0:
-        if seconds >= WORTH_REPORTING_SECONDS:
-            waiting(f"requests of an earlier run that had no answer may take effect for {seconds:.0f} s more")
-        time.sleep(seconds)
-
-
-def check_queued(session: Session, peer_id: str) -> None:
-    """Check that every live RegionServer has a queue for the peer: all later edits are then in the queues. Raises NotQueued.
-
-    In HBase 3 it has one once the peer is added. Raises ChangingPeer.
-    """
-    if session.nodes.in_table:
-        check_queues_complete(session, peer_id)
-        return
-    without = [
-        str(server)
-        for server in sorted(live_servers(session.zk, session.nodes))
-        if children(session.zk, session.nodes.queue(str(server), peer_id)) is None
-    ]
-    if without:
-        raise NotQueued(
-            f"peer {peer_id} has no queue at {', '.join(without)}, so the copy could lack what is written there now",
-            "A server makes its queue when it begins its first WAL: try again in a moment",
-        )
+        return tables_for_lake(session, peer, Lake.of(session, peer, peer.lake), request.tables)
+    with peer_tables(peer, request.source.login_to(peer)) as peer_cluster:
+        return chosen_tables(session, peer, peer_cluster, request)
 
 
 def chosen_tables(session: Session, peer: Peer, peer_cluster: Tables, request: CopyRun) -> list[ChosenTable]:
@@ -233,16 +166,6 @@ def another_life(table: str) -> CopyRefused:
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """A table whose snapshot is taken. `fresh`: nothing of it is copied yet, or nothing that counts."""
-
-    table: ChosenTable
-    snapshot: str
-    record: TableRecord
-    fresh: bool
-
-
-@dataclass(frozen=True)
 class _Copy:
     """One run of a copy whose tables have been checked."""
 
@@ -259,7 +182,9 @@ class _Copy:
         await_quiet(self.session, self.peer.id, f"run {self.request.run_id}, an initial snapshot", self.say, WAIT_SECONDS)
         for table in records.tables():  # also tables that are not asked for any more
             self._clean(records, table)
-        begun = self._begin_all(records, chosen, take)
+        begun = begin_tables(
+            self.session, self.peer.id, self.request.run_id, records, chosen, take, partial(self._known, records)
+        )
         tasks = [task for each in begun for task in self._begin(records, each)]
         done = _Done(records, tasks)
         left = sorted(done.left(), key=lambda task: task.region.size, reverse=True)
@@ -276,36 +201,13 @@ class _Copy:
             records.complete(state)
         return Copied(state, errors)
 
-    def _begin_all(self, records: Records, chosen: Sequence[ChosenTable], take: TakeSnapshot) -> list[_Begun]:
-        """Take a snapshot of each table; tables whose copy begins now get a border first. Raises CopyRefused, NotRolled."""
-        left, begun, names = list(chosen), list[_Begun](), [table.name for table in chosen]
-        for _ in range(BEGIN_TRIES):
-            before = lives(self.session, names)
-            known = self._known(records, left, before)
-            border = ""
-            if len(known) < len(left):
-                border = records.add_border(find_border(self.session, self.peer.id, self.request.run_id))
-            snapshots = {table.name: take(table.name) for table in left}
-            after = lives(self.session, names)
-            for table in left:
-                if (life := before.get(table.name)) == after.get(table.name) and life is not None:
-                    fresh, record = table.name not in known, known.get(table.name) or TableRecord(life, border)
-                    begun.append(_Begun(table, snapshots[table.name], record, fresh))
-            left = [table for table in left if before.get(table.name) != after.get(table.name) or table.name not in after]
-            if not left:
-                return sorted(begun, key=lambda each: each.table.name)
-        raise CopyRefused(
-            f"table {left[0].name} was disabled or dropped at the source while its snapshot was taken, {BEGIN_TRIES} times",
-            "Run again once it stays enabled",
-        )
-
     def _known(self, records: Records, tables: Sequence[ChosenTable], now: Mapping[str, str]) -> dict[str, TableRecord]:
         """Return the records of the tables whose copies go on."""
         with master.connect(active_master(self.peer_cluster.zk, self.peer_cluster.nodes), login=self.peer_cluster.login) as there:
             found = {each.name: going_on(there, self.peer_cluster, each.name, records.table(each.name), now) for each in tables}
         return {name: record for name, record in found.items() if record is not None}
 
-    def _begin(self, records: Records, begun: _Begun) -> list[RegionTask]:
+    def _begin(self, records: Records, begun: BegunTable) -> list[RegionTask]:
         """Make the table at the peer cluster. Returns a task for each region."""
         table = begun.table
         regions = regions_of(read_manifest(self.request.source.hbase_root, begun.snapshot), table.families)
@@ -323,7 +225,7 @@ class _Copy:
         claim = self.claim
         return [RegionTask(each, table.families, table.why_scan, claim.attempt, claim.peer_version) for each in regions]
 
-    def _end_all(self, records: Records, begun: Sequence[_Begun], unfinished: Collection[str]) -> list[str]:
+    def _end_all(self, records: Records, begun: Sequence[BegunTable], unfinished: Collection[str]) -> list[str]:
         """Note which tables are copied completely. Returns an error for each table that is another table by now."""
         now, errors = lives(self.session, [each.table.name for each in begun]), list[str]()
         for each in begun:

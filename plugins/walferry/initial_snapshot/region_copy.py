@@ -102,7 +102,7 @@ class RegionCopier:
         except NeedsScan as why:
             clean(place, held.record, self.session.source.hbase_root)
             held.put(RegionRecord(why_scan=str(why)))
-            self._check_labels(region, known=False)
+            check_labels(self.session, region, known=False)
             log.info("%s is scanned: %s", region, why)
             cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families, task.attempt)
             record = RegionRecord(CopyWay.SCAN, cells=cells, why_scan=str(why))
@@ -115,20 +115,21 @@ class RegionCopier:
             raise NeedsScan(task.why_scan)
         found = find_files(self.session.source.hbase_root, task.region)
         if any(each.info is None or each.info.has_tags for each in found):
-            self._check_labels(task.region, known=all(each.info is not None for each in found))
+            check_labels(self.session, task.region, known=all(each.info is not None for each in found))
         return found
 
-    def _check_labels(self, region: SnapshotRegion, *, known: bool) -> None:
-        """Raise CopyRefused if cells of the region may have visibility labels, which mean something else at the peer cluster."""
-        if self.session.source.visibility_labels == VisibilityLabels.SHIP:
-            return
-        if visibility_labels(self.session.zk, self.session.nodes).keys() - {SYSTEM_LABEL}:
-            has = "has cells with tags, which may be visibility labels" if known else "may have cells with visibility labels"
-            raise CopyRefused(
-                f"{region} {has}, and an initial snapshot brings labels as the source's ordinals",
-                "If both clusters have the same hbase:labels, set visibility_labels to ship in the connection's extra; else "
-                "leave the table out",
-            )
+
+def check_labels(session: Session, region: SnapshotRegion, *, known: bool) -> None:
+    """Raise CopyRefused if cells of the region may have visibility labels, which mean something else at the peer cluster."""
+    if session.source.visibility_labels == VisibilityLabels.SHIP:
+        return
+    if visibility_labels(session.zk, session.nodes).keys() - {SYSTEM_LABEL}:
+        has = "has cells with tags, which may be visibility labels" if known else "may have cells with visibility labels"
+        raise CopyRefused(
+            f"{region} {has}, and an initial snapshot brings labels as the source's ordinals",
+            "If both clusters have the same hbase:labels, set visibility_labels to ship in the connection's extra; else "
+            "leave the table out",
+        )
 
 
 def copy_rows(

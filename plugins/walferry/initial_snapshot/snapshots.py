@@ -22,6 +22,7 @@ from walferry.replication.source.session import Session
 
 _BEGUN = f"{SNAPSHOTS}/.tmp"  # where HBase puts a snapshot together
 BEGUN_SECONDS = 180.0
+KEPT_SECONDS = 90 * 86_400  # longer than any copy: without it, a default of the source's could delete the snapshot earlier
 _POLL_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def snapshots(session: Session, peer_id: str, attempt: str) -> Iterator[TakeSnap
         name = f"{_prefix(peer_id)}{int(time.time() * 1000)}-{len(taken)}"
         taken.append(name)
         with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
-            master.take_snapshot(source, name, table)
+            master.take_snapshot(source, name, table, KEPT_SECONDS)
         return name
 
     try:

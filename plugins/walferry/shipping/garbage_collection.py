@@ -2,7 +2,8 @@
 
     <root>/leases/…/<peer>/<group>       if no queue contains the group: a killed holder left the lease
     <root>/claims/…/<server>             if the server has no znode: HBase took the queues that a killed claimer left
-    <root>/{leases,cursors,runs,peer-locks,peer-states,row-shipments,shipping,initial-snapshots,loads,history,given-up}/…/<peer>
+    <root>/{leases,cursors,runs,peer-locks,peer-states,row-shipments,shipping,initial-snapshots,lake-copies,loads,history,given-up}/
+                                         …/<peer>
                                          if the peer is gone; a run only after the time for which it is kept
     replication/rs/walferry,1,1          if the pseudo server has no queues
 
@@ -81,7 +82,12 @@ def collect_garbage_of_gone_peers(session: Session, also_known: Collection[str] 
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_all(session.zk, f"{folder}/{name}", children(session.zk, f"{folder}/{name}") or ())
             delete_unused(session.zk, f"{folder}/{name}")
-    for folder in (_parent(own.initial_snapshot("peer")), _parent(own.loads("peer")), _parent(own.row_shipments("peer"))):
+    for folder in (
+        _parent(own.initial_snapshot("peer")),
+        _parent(own.lake_copies("peer")),
+        _parent(own.loads("peer")),
+        _parent(own.row_shipments("peer")),
+    ):
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_two_levels(session.zk, f"{folder}/{name}")
     for folder in (

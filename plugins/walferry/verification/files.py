@@ -30,7 +30,7 @@ from walferry.hbase.files.systems import READ_PATIENCE_SECONDS
 from walferry.hbase.hfiles.cells import LENGTHS, key_len_of, row_of, timestamp_of, type_of, value_len_of, value_start
 from walferry.hbase.hfiles.file_cells import NOT_SORTED, PIECE_BYTES, FileCells, borders
 from walferry.hbase.hfiles.opened import HFile, open_hfile
-from walferry.hbase.tables.snapshots import SnapshotRegion, open_store_file
+from walferry.hbase.tables.snapshots import SnapshotRegion, earlier_end, open_store_file
 from walferry.hbase.wal.cells import CellType
 from walferry.verification.digests import WHOLE_HASH, FilesCompared, NeedsScan
 from walferry.verification.job import Options, RangeFiles, SideFiles
@@ -70,15 +70,11 @@ def _count(side: SideFiles) -> int:
 def _opened(stack: ExitStack, side: SideFiles, start: bytes, stop: bytes, piece_bytes: int) -> list[FileCells]:
     """Open a side's files. Raises NeedsScan, WalferryError."""
     return [
-        FileCells(file, max(start, region.start), _earlier(stop, region.end), piece_bytes)
+        FileCells(file, max(start, region.start), earlier_end(stop, region.end), piece_bytes)
         for region in side.regions
         for file in _files_of(stack, side.root, region)
         if file.cells
     ]
-
-
-def _earlier(one: bytes, other: bytes) -> bytes:
-    return min(one, other) if one and other else one or other
 
 
 def _files_of(stack: ExitStack, root: str, region: SnapshotRegion) -> Iterator[HFile]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.zk.records import decode, encode
 from walferry.hbase.tables.snapshots import SnapshotRegion
-from walferry.initial_snapshot import job, targets
+from walferry.initial_snapshot import beginning, job, targets
+from walferry.initial_snapshot.beginning import BegunTable
 from walferry.initial_snapshot.region_copy import RegionTask
 from walferry.initial_snapshot.targets import MadeTarget
 from walferry.load.copied_tables import ChosenTable
@@ -88,7 +90,7 @@ def test_regions_count_as_copied_only_while_their_table_at_the_peer_cluster_has_
     records: Any = Kept()
     chosen = ChosenTable("t", (b"f",), pb.TableSchema())
     copy = job._Copy(None, None, peer_cluster, request, SimpleNamespace(attempt="a", peer_version=0))  # type: ignore[arg-type]
-    tasks = copy._begin(records, job._Begun(chosen, "snapshot", TableRecord("life", "border"), fresh))
+    tasks = copy._begin(records, BegunTable(chosen, "snapshot", TableRecord("life", "border"), fresh))
     assert len(list(job._Done(records, tasks).left())) == left
 
 
@@ -139,8 +141,8 @@ class Source:
         self.reported: list[str] = []
         self.lives = list(lives)
         self.records = records
-        monkeypatch.setattr(job, "lives", self._look)
-        monkeypatch.setattr(job, "find_border", self._border)
+        monkeypatch.setattr(beginning, "lives", self._look)
+        monkeypatch.setattr(beginning, "find_border", self._border)
         monkeypatch.setattr(job, "active_master", lambda *_: None)
         monkeypatch.setattr(job.master, "connect", lambda *_, **__: nullcontext())
 
@@ -164,7 +166,8 @@ class Source:
         request: Any = SimpleNamespace(run_id="run")
         nothing: Any = None
         copy = job._Copy(nothing, peer_and_cluster, peer_and_cluster, request, nothing)
-        begun = copy._begin_all(records, [ChosenTable(table, (b"f",), pb.TableSchema()) for table in tables], self._take)
+        chosen, known = [ChosenTable(table, (b"f",), pb.TableSchema()) for table in tables], partial(copy._known, records)
+        begun = beginning.begin_tables(peer_and_cluster, "p", "run", records, chosen, self._take, known)
         assert len(begun) == len(tables)
         return {each.table.name: (each.snapshot, each.record.life, each.record.border, each.fresh) for each in begun}
 
@@ -191,14 +194,14 @@ def test_a_table_that_becomes_another_one_before_its_snapshot_is_taken_again_beh
     seen = [{"t": "1", "u": "1"}, {"t": "2", "u": "1"}, {"t": "2", "u": "1"}, {"t": "2", "u": "1"}]
     source = Source(monkeypatch, *seen)
     assert source.begin("t", "u") == {"t": ("snapshot 8", "2", "border 2", True), "u": ("snapshot 4", "1", "border 1", True)}
-    source = Source(monkeypatch, *({"t": str(i)} for i in range(2 * job.BEGIN_TRIES)))
+    source = Source(monkeypatch, *({"t": str(i)} for i in range(2 * beginning.BEGIN_TRIES)))
     with pytest.raises(CopyRefused, match="table t was disabled or dropped at the source while"):
         source.begin("t")
 
 
 def test_a_table_that_is_gone_at_each_look_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was there when the tables were chosen, and there may be a snapshot of it between two looks."""
-    source = Source(monkeypatch, *({"u": "1"} for _ in range(2 * job.BEGIN_TRIES)))
+    source = Source(monkeypatch, *({"u": "1"} for _ in range(2 * beginning.BEGIN_TRIES)))
     with pytest.raises(CopyRefused, match="table t was disabled or dropped"):
         source.begin("t", "u")
     source = Source(monkeypatch, {}, {}, {"t": "1"}, {"t": "1"})
@@ -225,7 +228,7 @@ def test_a_table_counts_as_whole_only_if_it_is_still_the_one_whose_copy_began(mo
     monkeypatch.setattr(job, "lives", lambda *_: {"done": "1", "begun": "1", "truncated": "2"})
     nothing: Any = None
     begun = [
-        job._Begun(ChosenTable(name, (b"f", b"g"), pb.TableSchema()), "snapshot", TableRecord("1", "border"), fresh=False)
+        BegunTable(ChosenTable(name, (b"f", b"g"), pb.TableSchema()), "snapshot", TableRecord("1", "border"), fresh=False)
         for name in ("done", "begun", "truncated", "dropped")
     ]
     errors = job._Copy(nothing, nothing, nothing, nothing, nothing)._end_all(records, begun, {"begun"})
@@ -240,13 +243,13 @@ def test_whoever_ships_the_peer_s_queues_is_waited_for_between_the_note_of_the_c
     class Begun(Exception):
         """The copy has begun."""
 
-    def begin_all(*_: object) -> None:
+    def begin_tables(*_: object) -> None:
         raise Begun
 
     records = SimpleNamespace(begin=lambda run: reported.append("note"), tables=list)
     monkeypatch.setattr(job, "Records", lambda *_: records)
     monkeypatch.setattr(job, "await_quiet", lambda *_: reported.append("quiet"))
-    monkeypatch.setattr(job._Copy, "_begin_all", begin_all)
+    monkeypatch.setattr(job, "begin_tables", begin_tables)
     nothing: Any = None
     request: Any = SimpleNamespace(run_id="r")
     peer: Any = SimpleNamespace(id="p")
@@ -262,7 +265,7 @@ def test_what_earlier_runs_have_left_of_tables_that_are_given_up_is_deleted_too(
     class Begun(Exception):
         """The copy has begun."""
 
-    def begin_all(*_: object) -> None:
+    def begin_tables(*_: object) -> None:
         raise Begun
 
     records: Any = Kept()
@@ -272,7 +275,7 @@ def test_what_earlier_runs_have_left_of_tables_that_are_given_up_is_deleted_too(
     monkeypatch.setattr(job, "Records", lambda *_: records)
     monkeypatch.setattr(job, "await_quiet", lambda *_: None)
     monkeypatch.setattr(job, "clean", lambda place, record, root, patience: deleted.append(record))
-    monkeypatch.setattr(job._Copy, "_begin_all", begin_all)
+    monkeypatch.setattr(job, "begin_tables", begin_tables)
     peer_cluster: Any = SimpleNamespace(place=lambda table: None)
     nothing: Any = None
     request: Any = SimpleNamespace(run_id="r", source=SimpleNamespace(hbase_root="file:/x"))
@@ -287,7 +290,7 @@ def test_edits_of_before_the_copy_are_left_out_whatever_bytes_a_family_s_name_ha
     kept: dict[str, TableRecord] = {}
     monkeypatch.setattr(job, "lives", lambda *_: {"t": "17"})
     records = SimpleNamespace(begin_table=kept.__setitem__)
-    begun = job._Begun(ChosenTable("t", (family,), pb.TableSchema()), "snapshot", TableRecord("17", "border"), fresh=True)
+    begun = BegunTable(ChosenTable("t", (family,), pb.TableSchema()), "snapshot", TableRecord("17", "border"), fresh=True)
     copy = job._Copy(*[None] * 5)  # type: ignore[arg-type]
     assert copy._end_all(records, [begun], ()) == []  # type: ignore[arg-type]
     load = Load("run", {"rs%2C1%2C1": "rs%2C1%2C1.5"}, done=True, tables={"t": kept["t"].families}, initial_snapshot=True)

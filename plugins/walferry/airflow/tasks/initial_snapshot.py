@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 @task
 def check() -> dict[str, list[str]]:
     """Check whether the copy may begin. The log lists all tables with their families, the XCom the first ones."""
-    from walferry.initial_snapshot.job import CopyRun, check_queued, chosen_tables
+    from walferry.initial_snapshot.beginning import check_queued
+    from walferry.initial_snapshot.job import CopyRun, tables_to_copy
     from walferry.load.copy_records import Records
-    from walferry.replication.peers.peer_tables import peer_tables
     from walferry.replication.source.agreement import check_peer
     from walferry.replication.source.session import open_session
 
@@ -46,8 +46,7 @@ def check() -> dict[str, list[str]]:
         else:
             tables, allow = tuple(tables_of(params)), params["allow_not_empty"]
             request = CopyRun(source=cluster, peer_id=peer_id, run_id=run, tables=tables, allow_not_empty=allow)
-            with peer_tables(peer, cluster.login_to(peer)) as peer_cluster:
-                chosen = chosen_tables(session, peer, peer_cluster, request)
+            chosen = tables_to_copy(session, peer, request)
             found = {table.name: [family.decode(errors="replace") for family in table.families] for table in chosen}
     for table, families in found.items():
         print(one_line(f"{table}: {', '.join(families) or 'copied already'}", MAX_LINE_CHARS))

@@ -6,7 +6,8 @@
 The file's information says whether cells have tags and sequence ids; both also follow the cells of encoded blocks, the tags with
 a varint as their length. `vlong` is Hadoop's: one byte from -112 on, or else a byte that tells of 1 to 8 bytes after it.
 
-A decoded cell is int32 keyLen, int32 valLen, key, value, and, if the file has tags, uint16 tagsLen, tags. Sequence ids are left out.
+A decoded cell is int32 keyLen, int32 valLen, key, value, and, if the file has tags, uint16 tagsLen, tags: sequence ids are left
+out.
 
 Source: HBase's NoneEncoder, HFileReaderImpl, the decoders of the encoders that encodings.py names (branch-2.6).
 """

@@ -114,6 +114,11 @@ def open_store_file(root: str, region: SnapshotRegion, file: StoreFile, *, patie
     )
 
 
+def earlier_end(one: bytes, other: bytes) -> bytes:
+    """Return the earlier one of two rows before which ranges end; an empty one is no limit."""
+    return min(one, other) if one and other else one or other
+
+
 def split_keys(regions: Collection[SnapshotRegion]) -> list[bytes]:
     """Return the borders between the regions."""
     return sorted({region.start for region in regions} - {b""})

@@ -82,6 +82,11 @@ def identifier(table: str) -> tuple[str, str]:
     return namespace or DEFAULT_NAMESPACE, f"{name}{SUFFIX}"
 
 
+def is_file_of(table: Table | None, path: str) -> bool:
+    """Return whether a file lies where the table's files do. False without a table."""
+    return table is not None and path.startswith(f"{table.location_provider().data_path}/")
+
+
 def _unreadable(table: str, error: Exception) -> LakeError:
     name = ".".join(identifier(table))
     return LakeError(f"table {name} of the lake cannot be read: {one_line(str(error), MAX_SHOWN_CHARS)}")

@@ -43,7 +43,7 @@ from walferry.replication.source.session import Session, open_session
 from walferry.shipping.bulkload.peer_load import TakenGroup, take_groups
 from walferry.shipping.candidates import candidates
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.lake.catalog import Lake, identifier
+from walferry.shipping.lake.catalog import Lake, identifier, is_file_of
 from walferry.shipping.lake.reading import LakeGroup, LakeJob, read_lake_group
 from walferry.shipping.lake.tables import LakeTables
 from walferry.shipping.queue_positions import Archiver, QueuePositions
@@ -155,7 +155,8 @@ class _Batch:
         left = list(self._jobs(tables, done))
         while left:
             targets = {name: Target.of(table) for name, table in tables.open.items()}
-            answers = on.run(partial(read_lake_group, targets), left, LakeGroup, lost=_lost)
+            oldest = min(job.wals[0].queued.name.timestamp for job in left)
+            answers = on.run(partial(read_lake_group, targets, tables.copied(oldest)), left, LakeGroup, lost=_lost)
             for job, answer in zip(left, answers, strict=True):
                 if why := _why_wrong(job, answer, tables):
                     raise BackendFailed(f"the answer for WAL group {job.job.group} makes no sense: {one_line(why, MAX_CHARS)}")
@@ -277,8 +278,7 @@ def _why_wrong(job: LakeJob, answer: LakeGroup, tables: LakeTables) -> str:
     if not 0 <= answer.wals <= len(job.wals) or answer.offset < 0:
         return f"it has read {answer.wals} of {len(job.wals)} WALs, up to {answer.offset}"
     for file in answer.files:
-        table = tables.open.get(file.table)
-        if table is None or not file.path.startswith(f"{table.location_provider().data_path}/"):
+        if not is_file_of(tables.open.get(file.table), file.path):
             return f"{file.path} is no file of table {file.table}"
     return ""
 

@@ -25,7 +25,7 @@ from walferry.load.earlier_loads import initial_snapshots
 from walferry.replication.filters.entry_filter import KeptEdits, filter_batch
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.sinks.iceberg.changes import Changes, Wal, changes_of, days_in, tables_in
-from walferry.replication.sinks.iceberg.commits import Position
+from walferry.replication.sinks.iceberg.commits import FirstCopy, LakeError, Position
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, DataFiles, Target
 from walferry.replication.sinks.of_peer import bulk_loads_in
 from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
@@ -34,6 +34,7 @@ from walferry.shipping.attempt import why_stopped
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.giving_up import permission_for
 from walferry.shipping.group_job import GroupJob
+from walferry.shipping.lake.copied import Fences, fences_of
 from walferry.shipping.queued_wals import GroupWals, QueuedWals
 from walferry.shipping.runs import write_group
 
@@ -95,14 +96,17 @@ class LakeGroup(Record):
     let_go: list[str] = field(default_factory=list)  # files of bulk loads that the peer does not get
 
 
-def read_lake_group(targets: Mapping[str, Target], lake_job: LakeJob) -> LakeGroup:
-    """Read a group, and write files. An error ends the reading; what was read before it counts. None is raised."""
+def read_lake_group(targets: Mapping[str, Target], copied: Mapping[str, FirstCopy], lake_job: LakeJob) -> LakeGroup:
+    """Read a group, and write files, without what first copies contain (`copied`, by table).
+
+    An error ends the reading; what was read before it counts. None is raised.
+    """
     job = lake_job.job
     before = lake_job.before
     counters = Counters(GroupSummary.from_json(before) if before else GroupSummary(group=job.group))
     try:
         with open_session(job.source) as session:
-            return _Reading(targets, lake_job, session, counters).run()
+            return _Reading(targets, copied, lake_job, session, counters).run()
     except Exception as error:  # the other groups go on
         log.exception("WAL group %s of peer %s", job.group, job.peer_id)
         passing = isinstance(error, WalferryError) and error.retry_helps
@@ -113,10 +117,14 @@ def read_lake_group(targets: Mapping[str, Target], lake_job: LakeJob) -> LakeGro
 class _Reading:
     """The reading of one group."""
 
-    def __init__(self, targets: Mapping[str, Target], lake_job: LakeJob, session: Session, counters: Counters) -> None:
+    def __init__(
+        self, targets: Mapping[str, Target], copied: Mapping[str, FirstCopy], lake_job: LakeJob, session: Session,
+        counters: Counters,
+    ) -> None:  # fmt: skip
         job = lake_job.job
         self._of, self._session, self._counters = lake_job, session, counters
-        self._targets = targets
+        self._targets, self._copied = targets, copied
+        self._fences: dict[str, Fences] = {}  # of the tables that were met, and that have first copies
         self._files = DataFiles(targets)
         self._wals = GroupWals.found(lake_job.wals, session.store)
         self._feed = QueuedWals(
@@ -209,7 +217,10 @@ class _Reading:
         kept = filter_batch(batch, rules, path)
         let_go = _check(batch, kept, rules, self._of.job.source, path)
         name, cells, added = self._of.wals[number].queued.name, int(kept.cells.sum()), 0
-        if not self._has_unknown(tables_in(batch, kept, path), batch, path):
+        tables = tables_in(batch, kept, path)
+        unknown = self._has_unknown(tables, batch, path)
+        self._read_fences(tables, name, batch, path)
+        if not unknown:
             try:
                 for each in changes_of(batch, kept, Wal(self._of.job.group, name.text, path)):
                     if count := (rest := self._without_committed(each, name)).rows.num_rows:
@@ -242,6 +253,16 @@ class _Reading:
             self._unknown_since = time.monotonic()
         return bool(self._unknown)
 
+    def _read_fences(self, tables: Mapping[str, int], wal: WalName, batch: WalBatch, path: str) -> None:
+        """Read what first copies of these tables contain, if that may be in the WAL. Raises NotForLake, ConnectError."""
+        for name in sorted(tables.keys() & self._copied.keys() - self._fences.keys()):
+            if (copied := self._copied[name]).until < wal.timestamp:
+                continue
+            try:
+                self._fences[name] = fences_of(self._session, self._of.job.peer_id, name, copied)
+            except LakeError as error:
+                raise NotForLake(path, batch.entry_offset(tables[name]), str(error)) from error
+
     def _knows_enough(self) -> bool:
         """Return whether the tables that were met are to be made now, though there may be more."""
         since = self._unknown_since
@@ -249,6 +270,8 @@ class _Reading:
 
     def _without_committed(self, changes: Changes, wal: WalName) -> Changes:
         """Return the changes that the table does not have yet."""
+        if (fences := self._fences.get(changes.table)) is not None:
+            changes = fences.rest(changes, wal.text)
         position = self._of.behind.get(changes.table)
         if position is None:
             return changes

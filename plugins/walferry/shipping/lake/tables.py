@@ -15,7 +15,7 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.rpc import master
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.reading import Peer
-from walferry.replication.sinks.iceberg.commits import LakeError, Positions, positions_of
+from walferry.replication.sinks.iceberg.commits import FirstCopy, LakeError, Positions, positions_of
 from walferry.replication.source.session import Session
 from walferry.shipping.lake.catalog import Lake, identifier
 
@@ -43,11 +43,16 @@ class LakeTables:
             tables.add(name)
         return tables
 
-    def add(self, name: str) -> None:
-        """Open a table of changes, or make it; if that fails, note why."""
+    def add(self, name: str, *, being_copied: bool = False) -> None:
+        """Open a table of changes, or make it; if that fails, note why. Only a first copy itself may use one without its end."""
         try:
             table = self.lake.make(name)
             seen = positions_of(table, self.lake.feed)
+            if seen.copied is not None and not seen.copied.whole and not being_copied:
+                raise LakeError(
+                    f"table {'.'.join(identifier(name))} has a part of a first copy, which was not ended",
+                    "Run initial_snapshot for the peer: it goes on. Or drop the table of changes",
+                )
         except LakeError as error:
             self.refused[name] = str(error)
             return
@@ -57,6 +62,10 @@ class LakeTables:
         else:
             both = f"tables {twin} and {name} have one table of changes, {'.'.join(identifier(name))}"
             self.refused[name] = f"{both}: the catalog ignores capitals. Let two peers with table-cfs feed two catalogs"
+
+    def copied(self, oldest: int) -> dict[str, FirstCopy]:
+        """Return the first copies of which WALs begun at `oldest` (ms since the epoch) or later may have edits, by table."""
+        return {name: seen.copied for name, seen in self.seen.items() if seen.copied is not None and seen.copied.until >= oldest}
 
     @property
     def known(self) -> Collection[str]:

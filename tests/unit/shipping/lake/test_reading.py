@@ -72,7 +72,7 @@ class Site:
             job=job, server=SERVER, queue_id="p", queued=1, wals=(wal,), rules=rules, behind=behind or {}, refused=refused or {},
             peer_cluster="lake",
         )  # fmt: skip
-        return LakeGroup.from_json(read_lake_group(self.targets(*tables), lake_job).to_json())
+        return LakeGroup.from_json(read_lake_group(self.targets(*tables), {}, lake_job).to_json())
 
 
 @pytest.fixture

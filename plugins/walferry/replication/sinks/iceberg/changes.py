@@ -1,4 +1,4 @@
-"""Defines the columns of a table of changes, and puts the cells of WALs into them.
+"""Defines the columns of a table of changes, and puts the cells of WALs and of a first copy into them.
 
     column        type            what
     row           binary
@@ -17,13 +17,17 @@
     cell          long            number of the cell in its entry, from 0 on
     cluster_ids   list<string>    UUIDs of the clusters that the entry has been through by replication
 
-Only write_time may be null. A cell's wal, offset and cell name it among all cells that a cluster ever writes. Rows are sorted by
-row within a file, and files are partitioned by the day of write_time, in UTC.
+A cell's wal, offset and cell name it among all cells that a cluster ever writes. Rows are sorted by row within a file, and files
+are partitioned by the day of write_time, in UTC.
+
+A cell of a first copy comes from an HFile. So nothing is known of its entry: write_time, wal_group, wal, offset and cell are
+null, cluster_ids is empty, and sequence_id is the largest one of the HFile's edits. So it is not smaller than the cell's own, and
+of two cells with one key, the one that was written later still has the larger one: a store's files follow each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,10 +57,10 @@ SCHEMA = pa.schema(
         pa.field("region", pa.string(), nullable=False),
         pa.field("sequence_id", pa.int64(), nullable=False),
         pa.field("write_time", pa.timestamp("us", "UTC")),
-        pa.field("wal_group", pa.string(), nullable=False),
-        pa.field("wal", pa.string(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("cell", pa.int64(), nullable=False),
+        pa.field("wal_group", pa.string()),
+        pa.field("wal", pa.string()),
+        pa.field("offset", pa.int64()),
+        pa.field("cell", pa.int64()),
         pa.field("cluster_ids", pa.list_(pa.field("element", pa.string(), nullable=False)), nullable=False),
     ]
 )
@@ -145,3 +149,17 @@ def _as_changes(rows: pa.RecordBatch, write_time: Ints, wal: Wal) -> pa.RecordBa
     made = {"write_time": times, "wal_group": pa.repeat(wal.group, count), "wal": pa.repeat(wal.name, count)}
     made["offset"] = rows.column("key_offset")
     return pa.RecordBatch.from_arrays([made[name] if name in made else rows.column(name) for name in SCHEMA.names], schema=SCHEMA)
+
+
+def copied_changes(table: str, region: str, columns: Mapping[str, pa.Array], sequence_id: int) -> Changes:
+    """Return cells of an HFile, in the columns of hfiles/arrow.py, as changes of a table. `sequence_id` is the file's."""
+    count = len(columns["row"])
+    no_ids = pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], pa.string()))
+    made = {
+        **columns,
+        "region": pa.repeat(region, count),
+        "sequence_id": pa.repeat(pa.scalar(sequence_id, pa.int64()), count),
+        "cluster_ids": no_ids.cast(SCHEMA.field("cluster_ids").type),
+    }
+    rows = [made[each.name] if each.name in made else pa.nulls(count, each.type) for each in SCHEMA]
+    return Changes(table, pa.RecordBatch.from_arrays(rows, schema=SCHEMA), np.full(count, NO_DAY, np.int64))

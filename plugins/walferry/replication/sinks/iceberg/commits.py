@@ -1,6 +1,6 @@
 """Appends files to tables of changes, each together with the positions up to which the table then has all edits.
 
-    property walferry.positions.<feed>    {"groups": {WAL group: [WAL, position]}, "forgotten": number}, as JSON
+    property walferry.positions.<feed>    Positions, as JSON; a position is [WAL, offset]
     snapshot's summary                    walferry.batch, walferry.feed
 
 A **feed** is what reads one cluster's WALs for a lake: a peer of a source. Its batches read each WAL group from the position in
@@ -15,6 +15,10 @@ Positions and files are one commit, so neither can be there without the other. T
 the snapshot's summary. Properties outlive snapshots, which others expire, and merge when they compact files. And a table's
 metadata has all its snapshots, so it would have the positions of thousands of WAL groups as many times.
 
+A **first copy** brings what was in HBase before the feed. It commits files as batches do, each time with the names of the parts
+that the table then has. Each try of a copy first writes its own name, so that the commit of an earlier try, or of a batch that
+knows nothing of the copy, is refused from then on.
+
 **A commit counts only on top of the positions that its batch has read.** Iceberg's catalogs take a commit if the table's present
 snapshot is the one that the writer has seen. If it is another one, PyIceberg would append the files to that: it cannot know
 whether that one has the same edits. Here the table is read again, and the files are appended only if the feed's positions are
@@ -26,9 +30,11 @@ from __future__ import annotations
 import json
 import logging
 import random
+import re
 import time
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
@@ -47,6 +53,7 @@ from walferry.replication.sinks.iceberg.changes import SCHEMA as COLUMNS
 from walferry.replication.sinks.iceberg.data_files import ChangeFile
 
 POSITIONS = "walferry.positions."  # and the feed
+PART = re.compile(r"[0-9a-f]{32}")  # the name of a part of a copy
 BATCH, FEED = "walferry.batch", "walferry.feed"
 TRIES = 20  # of a commit, if others keep writing to the table
 RETRY_SECONDS = 0.1  # grows with each try
@@ -89,24 +96,41 @@ class LakeError(WalferryError):
 
 
 class PositionsMoved(LakeError):
-    """Another batch has committed edits of the same feed. Nothing of this one is in the table."""
+    """Another batch or copy has committed edits of the same feed. Nothing of this one is in the table."""
+
+
+@dataclass(frozen=True)
+class FirstCopy:
+    """What a table has of a first copy: the names of its parts, which are described elsewhere, and the try that writes it.
+
+    It has these families, as texts (names.family_text). Edits of WALs that were begun before `until` (ms since the epoch) may be
+    in the copy. Its last commit makes it `whole`.
+    """
+
+    by: str
+    parts: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    until: int = 0
+    whole: bool = False
 
 
 @dataclass(frozen=True)
 class Positions:
-    """Up to where a table has all edits of a feed's WAL groups, and how often it has forgotten groups."""
+    """Up to where a table has all edits of a feed's WAL groups, how often it has forgotten groups, and its first copy."""
 
     groups: Mapping[str, Position] = field(default_factory=dict)
     forgotten: int = 0
+    copied: FirstCopy | None = None
 
     def to_json(self) -> str:
         """Return the positions as the table keeps them."""
-        return json.dumps({"groups": dict(self.groups), "forgotten": self.forgotten}, sort_keys=True, separators=(",", ":"))
+        found = {"groups": dict(self.groups), "forgotten": self.forgotten, "copied": self.copied and asdict(self.copied)}
+        return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
     def without(self, gone: Collection[str]) -> Positions:
         """Return the positions without those of groups that are gone."""
         kept = {group: position for group, position in self.groups.items() if group not in gone}
-        return Positions(kept, self.forgotten + (len(kept) < len(self.groups)))
+        return replace(self, groups=kept, forgotten=self.forgotten + (len(kept) < len(self.groups)))
 
 
 @dataclass(frozen=True)
@@ -161,7 +185,7 @@ def positions_of(table: Table, feed: str) -> Positions:
     try:
         found = json.loads(text)
         groups = {str(group): (_wal(wal, group), _count(offset)) for group, (wal, offset) in found["groups"].items()}
-        return Positions(groups, _count(found["forgotten"]))
+        return Positions(groups, _count(found["forgotten"]), _copied(found.get("copied")))
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         name = ".".join(table.name())
         raise LakeError(
@@ -177,10 +201,32 @@ def _wal(value: object, group: str) -> str:
     return value
 
 
+def _copied(value: Any) -> FirstCopy | None:
+    if value is None:
+        return None
+    if not isinstance(value["whole"], bool):
+        raise ValueError(f"{value['whole']!r} does not say whether the copy is whole")
+    parts, families = tuple(map(_part, value["parts"])), tuple(map(str, value["families"]))
+    return FirstCopy(str(value["by"]), parts, families, _count(value["until"]), value["whole"])
+
+
+def _part(name: object) -> str:
+    if not isinstance(name, str) or not PART.fullmatch(name):
+        raise ValueError(f"{name!r} is not the name of a part of a copy")
+    return name
+
+
 def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r} is not an offset")
     return value
+
+
+def other_feeds(table: Table, feed: str) -> list[str]:
+    """Return the other feeds of a table."""
+    return sorted(
+        name.removeprefix(POSITIONS) for name in table.properties if name.startswith(POSITIONS) and name != POSITIONS + feed
+    )
 
 
 def append(
@@ -194,23 +240,65 @@ def append(
     committed, because the source's own positions say the same. Raises PositionsMoved, and LakeError if the table cannot be
     written.
     """
-    name, found = ".".join(table.name()), [file.data_file(table.metadata.default_spec_id) for file in files]
+    found = _data_files(table, files)
     if not found:
         return
-    for number in range(TRIES):
-        present = positions_of(table, batch.feed)
+
+    def wanted(present: Positions) -> Positions:
         same = all(present.groups.get(group) == seen.groups.get(group) for group in moved)
-        if not same or present.forgotten != seen.forgotten:
-            raise PositionsMoved(
-                f"table {name}: another batch has committed edits of {batch.feed} since this one began",
-                "Nothing was committed. The next batch goes on from there",
-            )
-        wanted = replace(present, groups={**present.groups, **moved}).without(gone)
+        if not same or present.forgotten != seen.forgotten or present.copied != seen.copied:
+            raise _moved(table, batch)
+        return replace(present, groups={**present.groups, **moved}).without(gone)
+
+    def is_there(present: Positions) -> bool:
+        return bool(moved) and all(present.groups.get(group) == position for group, position in moved.items())
+
+    _write(table, batch, found, wanted, is_there)
+
+
+def append_copy(table: Table, batch: Batch, files: Iterable[ChangeFile], *, seen: Positions, copied: FirstCopy) -> Positions:
+    """Append files of a first copy to a table, and note what it then has of the copy, in one commit; also without any files.
+
+    `seen` are the positions that the copy has seen last. Returns those of now. Raises PositionsMoved, LakeError.
+    """
+    after = replace(seen, copied=copied)
+
+    def wanted(present: Positions) -> Positions:
+        if present != seen:
+            raise _moved(table, batch)
+        return after
+
+    _write(table, batch, _data_files(table, files), wanted, lambda present: present == after)
+    return after
+
+
+def _data_files(table: Table, files: Iterable[ChangeFile]) -> list[DataFile]:
+    return [file.data_file(table.metadata.default_spec_id) for file in files]
+
+
+def _moved(table: Table, batch: Batch) -> PositionsMoved:
+    return PositionsMoved(
+        f"table {'.'.join(table.name())}: another run has committed edits of {batch.feed} since this one began",
+        "Nothing was committed. The next run goes on from there",
+    )
+
+
+def _write(
+    table: Table, batch: Batch, files: Sequence[DataFile], wanted: Callable[[Positions], Positions],
+    is_there: Callable[[Positions], bool],
+) -> None:  # fmt: skip
+    """Commit files, and the positions that are `wanted` instead of those present; again if others have written meanwhile.
+
+    `is_there` says whether positions are those of a commit that has succeeded. Raises what `wanted` raises, LakeError.
+    """
+    name = ".".join(table.name())
+    for number in range(TRIES):
+        positions = wanted(positions_of(table, batch.feed))
         try:
-            _commit(table, batch, wanted, found)
+            _commit(table, batch, positions, files)
             return
         except Exception as error:
-            if _is_there(table, batch, moved):  # only the answer was lost, or a server has tried again what it had done
+            if _is_there(table, batch, is_there):  # only the answer was lost, or a server has tried again what it had done
                 return
             if not isinstance(error, CommitFailedException):
                 raise LakeError(f"table {name} cannot be written: {one_line(str(error), MAX_SHOWN_CHARS)}") from error
@@ -223,19 +311,18 @@ def append(
             raise LakeError(f"table {name} cannot be read: {one_line(str(error), MAX_SHOWN_CHARS)}") from error
     raise LakeError(
         f"table {name}: {TRIES} commits in a row came after others' commits",
-        "The next batch tries again. Let whoever compacts the table do so less often",
+        "The next run tries again. Let whoever compacts the table do so less often",
     ) from why
 
 
-def _is_there(table: Table, batch: Batch, moved: Mapping[str, Position]) -> bool:
-    """Return whether the table has the positions of a batch, as far as the catalog answers."""
+def _is_there(table: Table, batch: Batch, is_there: Callable[[Positions], bool]) -> bool:
+    """Return whether the table has the positions of a commit, as far as the catalog answers."""
     try:
         table.refresh()
-        present = positions_of(table, batch.feed)
+        return is_there(positions_of(table, batch.feed))
     except Exception as error:
-        log.warning("whether table %s has got the batch is not known: %s", ".".join(table.name()), error)
+        log.warning("whether table %s has got the commit is not known: %s", ".".join(table.name()), error)
         return False
-    return bool(moved) and all(present.groups.get(group) == position for group, position in moved.items())
 
 
 def _commit(table: Table, batch: Batch, positions: Positions, files: Iterable[DataFile]) -> None:

@@ -21,10 +21,12 @@ from walferry.replication.sinks.iceberg.commits import (
     BATCH,
     POSITIONS,
     Batch,
+    FirstCopy,
     LakeError,
     Positions,
     PositionsMoved,
     append,
+    append_copy,
     positions_of,
     table_of,
 )
@@ -34,6 +36,7 @@ from .lake import BASE, WAL, catalog_in, changes, entry, files_of, put, rows_of
 NAME = ("default", "t_changes")
 FEED = "peer lake of a cluster"
 NONE = Positions()
+PART, OTHER = "a" * 32, "b" * 32  # of a copy
 KILLS = int(os.environ.get("LAKE_KILLS", "12"))
 ENTRIES = min(30 * KILLS, 1500)  # of the WAL that is fed while processes are killed
 ENTRY = entry(put(b"row0000"))
@@ -92,7 +95,7 @@ def test_without_files_nothing_is_committed(table: Table) -> None:
 def test_of_two_batches_with_the_same_edits_one_is_refused(catalog: SqlCatalog) -> None:
     one, other = table_of(catalog, NAME), table_of(catalog, NAME)
     feed(one, b"r", 100)
-    with pytest.raises(PositionsMoved, match="another batch has committed"):
+    with pytest.raises(PositionsMoved, match="another run has committed"):
         feed(other, b"r", 150)
     assert rows(one) == [b"r"]
 
@@ -142,6 +145,67 @@ def test_positions_outlive_snapshots_that_others_expire_and_rewrite(catalog: Sql
     assert BATCH not in only.summary.additional_properties  # type: ignore[union-attr]
     assert positions_of(left, FEED).groups == {WAL.group: (WAL.name, 200)}
     assert rows(left) == [b"a and b"]
+
+
+def copied(table: Table, seen: Positions, copy: FirstCopy, *found: bytes) -> Positions:
+    """Commit a part of a first copy with these rows."""
+    files = files_of(table, *changes([entry(put(row)) for row in found])) if found else []
+    return append_copy(table, Batch(FEED, "copy"), files, seen=seen, copied=copy)
+
+
+def test_a_first_copy_commits_its_parts_one_by_one(catalog: SqlCatalog, table: Table) -> None:
+    begun = copied(table, NONE, FirstCopy("try 1"))
+    first = copied(table, begun, FirstCopy("try 1", (PART,), until=99), b"a")
+    copied(table, first, FirstCopy("try 1", (PART, OTHER), until=99, whole=True), b"b")
+    there = catalog.load_table(NAME)
+    assert positions_of(there, FEED) == Positions(copied=FirstCopy("try 1", (PART, OTHER), until=99, whole=True))
+    assert sorted(rows(there)) == [b"a", b"b"]
+
+
+def test_an_earlier_try_of_a_copy_is_refused_once_a_later_one_has_begun(catalog: SqlCatalog, table: Table) -> None:
+    late, begun = catalog.load_table(NAME), copied(table, NONE, FirstCopy("try 1"))
+    late.refresh()
+    again = copied(table, begun, FirstCopy("try 2"))
+    with pytest.raises(PositionsMoved):
+        copied(late, begun, FirstCopy("try 1", (PART,)), b"a")
+    copied(table, again, FirstCopy("try 2", (OTHER,)), b"a")
+    assert rows(table) == [b"a"]
+
+
+def test_a_batch_that_knows_nothing_of_a_copy_is_refused(catalog: SqlCatalog, table: Table) -> None:
+    late = catalog.load_table(NAME)
+    seen = positions_of(late, FEED)
+    copied(table, NONE, FirstCopy("try 1"))
+    files = files_of(late, *changes([entry(put(b"a"))]))
+    with pytest.raises(PositionsMoved):
+        append(late, Batch(FEED, "b"), files, seen=seen, moved={WAL.group: (WAL.name, 5)})
+    assert rows(table) == []
+
+
+def test_a_copy_is_refused_once_a_batch_has_committed(catalog: SqlCatalog, table: Table) -> None:
+    late = catalog.load_table(NAME)
+    feed(table, b"a", 5)
+    with pytest.raises(PositionsMoved):
+        copied(late, NONE, FirstCopy("try 1"))
+
+
+def test_a_batch_after_a_copy_keeps_what_is_known_of_the_copy(table: Table) -> None:
+    copy = FirstCopy("try 1", (PART,), until=99, whole=True)
+    copied(table, NONE, copy, b"a")
+    feed(table, b"b", 5)
+    assert positions_of(table, FEED) == Positions({WAL.group: (WAL.name, 5)}, copied=copy)
+
+
+def test_a_part_whose_commit_was_answered_with_an_error_is_there_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = module._commit
+
+    def lost(*args: Any) -> None:
+        commit(*args)
+        raise CommitFailedException("the answer was lost")
+
+    monkeypatch.setattr(module, "_commit", lost)
+    copied(table, NONE, FirstCopy("try 1", (PART,)), b"a")
+    assert rows(table) == [b"a"]
 
 
 def test_groups_that_are_gone_are_forgotten(table: Table) -> None:
@@ -232,6 +296,9 @@ def test_a_table_that_others_write_all_the_time_is_an_error_at_last(table: Table
         '{"groups": {"rs1%2C16020%2C1": ["rs1%2C16020%2C1.17", true]}, "forgotten": 0}',
         '{"groups": {"rs1%2C16020%2C1": ["rs2%2C16020%2C1.17", 1]}, "forgotten": 0}',
         '{"groups": {"rs1%2C16020%2C1": ["nonsense", 1]}, "forgotten": 0}',
+        '{"groups": {}, "forgotten": 0, "copied": {"by": "a"}}',
+        '{"groups": {}, "forgotten": 0, "copied": {"by": "a", "parts": ["../x"], "until": 1, "whole": true}}',
+        '{"groups": {}, "forgotten": 0, "copied": {"by": "a", "parts": [], "until": 1, "whole": 1}}',
         "[" * 99999,
     ],
 )
