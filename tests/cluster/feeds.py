@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +79,20 @@ NAMES = {
     CellType.DELETE_FAMILY: "DeleteFamily",
     CellType.DELETE_FAMILY_VERSION: "DeleteFamilyVersion",
 }
+
+
+def deadly(step: Callable[..., Any], chance: random.Random, risk: float) -> Callable[..., Any]:
+    """Let this process be killed by chance before the step, and by the same chance after it."""
+
+    def either(*arguments: Any, **named: Any) -> Any:
+        if chance.random() < risk:
+            os.kill(os.getpid(), signal.SIGKILL)
+        done = step(*arguments, **named)
+        if chance.random() < risk:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    return either
 
 
 def lake() -> Catalog:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +18,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from demo.lake import CATALOG, settings
 from embedded.wire import put
 from tests.cluster.conftest import Sides
-from tests.cluster.feeds import Fed, create_table, fed, lake, unfed, write
+from tests.cluster.feeds import Fed, create_table, deadly, fed, lake, unfed, write
 from tests.cluster.walferry_runs import plan, positions, roll
 from walferry.base.errors import WalferryError
 from walferry.cli.main import main
@@ -192,19 +191,8 @@ def keep_shipping(run: ShipRun, seed: int) -> None:
     """Ship again and again, and die by chance at each step that changes anything."""
     chance = random.Random(seed)
 
-    def deadly(step: Callable[..., Any]) -> Callable[..., Any]:
-        def either(*arguments: Any, **named: Any) -> Any:
-            if chance.random() < 0.1:
-                os.kill(os.getpid(), signal.SIGKILL)
-            done = step(*arguments, **named)
-            if chance.random() < 0.1:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return done
-
-        return either
-
-    driver.append = deadly(driver.append)  # of this process
-    driver._Batch._move = deadly(driver._Batch._move)
+    driver.append = deadly(driver.append, chance, 0.1)  # of this process
+    driver._Batch._move = deadly(driver._Batch._move, chance, 0.1)
     while True:
         try:
             ship_queued(run, LocalProcesses(1), lambda line: None)

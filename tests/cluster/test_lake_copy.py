@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 
 from embedded.wire import put
-from tests.cluster.feeds import Fed, create_table, lake, unfed, write
+from tests.cluster.feeds import Fed, create_table, deadly, lake, unfed, write
 from tests.cluster.walferry_runs import roll
 from walferry.base.errors import WalferryError
 from walferry.base.jobs import JobOutcome
@@ -365,19 +364,8 @@ def keep_copying(fed: Fed, run_id: str, seed: int) -> None:
     """Copy and ship again and again, and die by chance at each step that changes anything."""
     chance = random.Random(seed)
 
-    def deadly(step: Callable[..., Any]) -> Callable[..., Any]:
-        def either(*arguments: Any, **named: Any) -> Any:
-            if chance.random() < 0.08:
-                os.kill(os.getpid(), signal.SIGKILL)
-            done = step(*arguments, **named)
-            if chance.random() < 0.08:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return done
-
-        return either
-
     for name in ("append_copy", "write_parts", "begin_tables", "forget_parts"):
-        setattr(into_lake, name, deadly(getattr(into_lake, name)))  # of this process
+        setattr(into_lake, name, deadly(getattr(into_lake, name), chance, 0.08))  # of this process
     lake_pieces.TASK_BYTES, into_lake.TASKS_A_CORE = 1, 1
     while True:
         with suppress(WalferryError):

@@ -14,13 +14,17 @@ from walferry.base.zk.client import children
 from walferry.base.zk.right import NEVER
 from walferry.base.zk.session_time import now
 from walferry.hbase.cluster import live_servers
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.names import without_default_namespace
+from walferry.hbase.rpc import master
 from walferry.initial_snapshot.lives import lives
 from walferry.initial_snapshot.snapshots import TakeSnapshot
-from walferry.load.copied_tables import ChosenTable
+from walferry.load.copied_tables import ChosenTable, choose
 from walferry.load.copy_border import find_border
 from walferry.load.copy_records import CopyState, Records, TableRecord
 from walferry.load.errors import CopyRefused, NotQueued
 from walferry.load.fence import Claim
+from walferry.replication.filters.rules import PeerTables
 from walferry.replication.locks.peer_lock import holding_peer_after_others
 from walferry.replication.peers.reading import Peer
 from walferry.replication.queues.errors import LeaseHeld
@@ -152,6 +156,14 @@ def check_queued(session: Session, peer_id: str) -> None:
             f"peer {peer_id} has no queue at {', '.join(without)}, so the copy could lack what is written there now",
             "A server makes its queue when it begins its first WAL: try again in a moment",
         )
+
+
+def choose_tables(session: Session, peer: Peer, asked: Sequence[str]) -> list[ChosenTable]:
+    """Choose the tables `asked`, or all that the peer replicates. Raises CopyRefused, RpcError, ConnectError."""
+    names = tuple(map(without_default_namespace, asked))
+    with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
+        schemas = master.table_schemas(source, names or None)
+    return choose(schemas, PeerTables.of_peer(peer), names)
 
 
 def begin_tables(

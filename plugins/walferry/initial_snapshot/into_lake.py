@@ -24,9 +24,7 @@ from walferry.base.errors import WalferryError, text_of
 from walferry.base.jobs import Backend, BackendFailed, Tell
 from walferry.base.texts import one_line
 from walferry.base.zk.errors import ConnectError
-from walferry.hbase.cluster import master as active_master
-from walferry.hbase.names import family_text, without_default_namespace
-from walferry.hbase.rpc import master
+from walferry.hbase.names import family_text
 from walferry.hbase.tables.errors import MissingTable
 from walferry.hbase.tables.snapshots import SnapshotRegion, read_manifest, regions_of
 from walferry.hbase.tables.tables import Tables
@@ -37,6 +35,7 @@ from walferry.initial_snapshot.beginning import (
     await_quiet,
     begin_tables,
     check_queued,
+    choose_tables,
     copying,
     ended_before,
     peer_to_copy,
@@ -45,12 +44,11 @@ from walferry.initial_snapshot.lake_pieces import LakeCopy, LakeTask, check_chai
 from walferry.initial_snapshot.lake_rows import copy_to_lake
 from walferry.initial_snapshot.lives import lives
 from walferry.initial_snapshot.snapshots import TakeSnapshot, snapshots
-from walferry.load.copied_tables import ChosenTable, choose
+from walferry.load.copied_tables import ChosenTable
 from walferry.load.copy_border import find_border
 from walferry.load.copy_records import MAX_TABLES, CopyState, Records, TableRecord
 from walferry.load.errors import CopyRefused, Overtaken
 from walferry.load.fence import Claim
-from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.reading import Peer
 from walferry.replication.sinks.iceberg.commits import Batch, FirstCopy, LakeError, append_copy, other_feeds
 from walferry.replication.sinks.iceberg.data_files import Target
@@ -87,12 +85,9 @@ def copy_into_lake(request: SourceJob, asked: Sequence[str], on: Backend, say: T
 
 def tables_for_lake(session: Session, peer: Peer, lake: Lake, asked: Sequence[str]) -> list[ChosenTable]:
     """Choose the tables to copy. Those whose copies are whole are left out. Raises CopyRefused, LakeError, WalferryError."""
-    names = tuple(map(without_default_namespace, asked))
-    with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
-        schemas = master.table_schemas(source, names or None)
     there = {name.casefold() for name in lake.listed()}  # some catalogs ignore capitals
     tables, left = LakeTables(lake), list[ChosenTable]()
-    for chosen in choose(schemas, PeerTables.of_peer(peer), names):
+    for chosen in choose_tables(session, peer, asked):
         if chosen.why_scan:
             raise CopyRefused(
                 f"table {chosen.name} cannot be copied into a lake: {chosen.why_scan}", "Leave it out: name the other tables"
@@ -288,18 +283,19 @@ class _IntoLake:
                 self._commit(name, [answer for answer in answers if answer.table == name])
             done += len(some)
             left.extendleft(rest for task, answer in zip(some, answers, strict=True) for rest in rest_of(task, answer))
-            if not self._report([error for answer in answers for error in answer.errors]) and not any(a.rows for a in answers):
+            errors = [error for answer in answers for error in answer.errors]
+            self._report(errors)
+            if errors and not any(answer.rows for answer in answers):
                 self.errors.append(f"a whole round of {len(some):,} tasks has failed, so {len(left):,} others were not begun")
                 return
 
-    def _report(self, errors: Sequence[str]) -> bool:
-        """Report a round's errors, the first ones in words. Returns whether there were none."""
+    def _report(self, errors: Sequence[str]) -> None:
+        """Report a round's errors, the first ones in words."""
         for error in errors[:SHOWN_ERRORS]:
             self.say(f"not copied: {error}")
         if len(errors) > SHOWN_ERRORS:
             self.say(f"not copied: and {len(errors) - SHOWN_ERRORS:,} more")
         self.errors.extend(errors[: max(0, MOST_ERRORS - len(self.errors))])
-        return not errors
 
     def _refresh(self, names: AbstractSet[str]) -> None:
         """Read tables again: a catalog may lend its storage for an hour only."""

@@ -18,7 +18,7 @@ from walferry.base.jobs import Backend, JobOutcome, Tell
 from walferry.base.periodic import every
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.names import family_text, without_default_namespace
+from walferry.hbase.names import family_text
 from walferry.hbase.rpc import master
 from walferry.hbase.rpc.connection import Connection
 from walferry.hbase.tables.snapshots import read_manifest, regions_of, split_keys
@@ -30,6 +30,7 @@ from walferry.initial_snapshot.beginning import (
     await_quiet,
     begin_tables,
     check_queued,
+    choose_tables,
     copying,
     ended_before,
     peer_to_copy,
@@ -39,12 +40,11 @@ from walferry.initial_snapshot.lives import lives
 from walferry.initial_snapshot.region_copy import CopiedRegions, RegionOutcome, RegionTask, copy_some
 from walferry.initial_snapshot.snapshots import TakeSnapshot, snapshots
 from walferry.initial_snapshot.targets import check_target, has_rows, make_target, reported
-from walferry.load.copied_tables import ChosenTable, choose
+from walferry.load.copied_tables import ChosenTable
 from walferry.load.copy_records import MAX_NAMED, MAX_TABLES, CopyState, CopyWay, Records, RegionRecord, TableRecord, is_copied
 from walferry.load.errors import CopyRefused
 from walferry.load.fence import Claim
 from walferry.load.staging import PATIENCE_SECONDS
-from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import Peer
 from walferry.replication.source.session import Session, open_session
@@ -126,10 +126,7 @@ def chosen_tables(session: Session, peer: Peer, peer_cluster: Tables, request: C
     """Choose the tables, and check that they can be copied to the peer cluster. Raises CopyRefused, WalferryError."""
     if cluster_id(session.zk, session.nodes) == cluster_id(peer_cluster.zk, peer_cluster.nodes):
         raise CopyRefused(f"peer {peer.id}: its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
-    names = tuple(map(without_default_namespace, request.tables))
-    with master.connect(active_master(session.zk, session.nodes), login=request.source.login) as source:
-        schemas = master.table_schemas(source, names or None)
-    chosen = choose(schemas, PeerTables.of_peer(peer), names)
+    chosen = choose_tables(session, peer, request.tables)
     records = Records(session, peer.id)
     state = records.state()
     goes_on = state is not None and not state.complete

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from threading import Lock
 
 from walferry.base.errors import WalferryError, text_of
 from walferry.hbase.files.systems import READ_PATIENCE_SECONDS
@@ -111,7 +110,7 @@ class _Copying:
                 if border is not None and border > piece.start and self._files.count > MOST_FILES:
                     end = border
                     break
-        whole = Piece(region, piece.start, end).whole
+        whole = replace(piece, end=end).whole
         return CopiedRows(region.encoded_name, piece.start.hex(), end.hex(), fences, whole, len(region.files), region.size, cells)
 
     def _each_step(self, piece: Piece, fences: dict[str, int], stack: ExitStack) -> Iterator[tuple[bytes | None, list[Changes]]]:
@@ -142,13 +141,10 @@ class _Copying:
             if file.cells:
                 cells = FileCells(file, piece.start, piece.end, piece_bytes, MAX_ROW_BYTES)
                 opened.append(_OpenFile(cells, max(0, number), file.has_tags))
-        lock = Lock()
 
         def read_on(file: FileCells) -> None:
             file.read_on()
-            with lock:
-                held = sum(len(each.cells.cells.data) for each in opened)
-            if held > MOST_HELD:
+            if (held := sum(len(each.cells.cells.data) for each in opened)) > MOST_HELD:
                 raise UnreadableHFile(
                     f"{piece.region}: its files' rows take {held:,} bytes at once, more than {MOST_HELD:,}. {LEAVE_OUT}"
                 )

@@ -186,11 +186,7 @@ class Fence:
 
     def rest(self, changes: Changes) -> Changes:
         """Return the changes that the snapshots do not contain."""
-        fences = self._fences(changes.rows)
-        missing = changes.rows.column("sequence_id").to_numpy() > fences
-        if missing.all():
-            return changes
-        return replace(changes, rows=changes.rows.filter(pa.array(missing)), days=changes.days[missing])
+        return changes.only(changes.rows.column("sequence_id").to_numpy() > self._fences(changes.rows))
 
     def _fences(self, rows: pa.RecordBatch) -> Ints:
         """Return the fence of each row."""

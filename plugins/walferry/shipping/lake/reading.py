@@ -278,11 +278,8 @@ class _Reading:
         last = parse_wal_name(position[0])
         if wal.timestamp > last.timestamp:
             return changes
-        import pyarrow.compute as pc
-
         offset = position[1] if wal.text == last.text else (1 << 63) - 1
-        missing = pc.greater_equal(changes.rows.column("offset"), offset)
-        return replace(changes, rows=changes.rows.filter(missing), days=changes.days[missing.to_numpy(zero_copy_only=False)])
+        return changes.only(changes.rows.column("offset").to_numpy() >= offset)
 
     def _summary(self) -> GroupSummary:
         """Return the counts, with what would be shipped by the end of the task: before that, nothing is."""

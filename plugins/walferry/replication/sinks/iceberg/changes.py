@@ -28,7 +28,7 @@ of two cells with one key, the one that was written later still has the larger o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -83,6 +83,10 @@ class Changes:
     rows: pa.RecordBatch
     days: Ints
 
+    def only(self, wanted: npt.NDArray[np.bool_]) -> Changes:
+        """Return the changes that are wanted."""
+        return self if wanted.all() else replace(self, rows=self.rows.filter(pa.array(wanted)), days=self.days[wanted])
+
 
 def tables_in(batch: WalBatch, kept: KeptEdits, path: str) -> dict[str, int]:
     """Return the tables of the cells that the filters kept, and the first entry of each one. Raises WalCorruptError for the first
@@ -121,8 +125,7 @@ def changes_of(batch: WalBatch, kept: KeptEdits, wal: Wal, batch_bytes: int = BA
         found = _as_changes(rows, columns.ints[IntColumn.WRITE_TIME], wal)
         for table in np.unique(tables[wanted]):
             name = table_name(batch, int(kept.first_of[table])).decode()
-            these = wanted & (tables == table)
-            yield Changes(name, found, days) if these.all() else Changes(name, found.filter(pa.array(these)), days[these])
+            yield Changes(name, found, days).only(wanted & (tables == table))
 
 
 def _is_kept(kept: KeptEdits, starts: Ints) -> npt.NDArray[np.bool_]:
