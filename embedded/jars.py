@@ -21,6 +21,7 @@ CODECS_VERSION = "2.6.1"  # the codecs have no builds for Hadoop 3, and do not d
 HBASE_1_VERSION = "1.7.2"
 PHOENIX_VERSION = "5.2.1"
 YARN_VERSION = "3.4.1"
+KAFKA_VERSION = "4.1.1"
 PHOENIX_4_VERSION = "4.15.0-HBase-1.5"  # Maven Central has no later Phoenix 4
 # The groups of which HBase's own class path has jars of other versions.
 PROVIDED = ("org.apache.hbase", "org.apache.hadoop", "org.apache.zookeeper", "org.slf4j", "ch.qos.reload4j", "log4j")
@@ -129,8 +130,18 @@ YARN = JarSet(
     ),
     excluded=("org.slf4j:slf4j-reload4j", "com.microsoft.sqlserver:.*"),
 )
+# A broker with its controller (KRaft) in one process. It runs without HBase's jars.
+KAFKA = JarSet(
+    "kafka",
+    f"Kafka {KAFKA_VERSION}",
+    coordinates=(
+        f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+        "org.apache.logging.log4j:log4j-core:2.24.3",  # the broker sets log levels by it, but depends on no version
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
+)
 SET_UP = (HBASE_2, HBASE_1, CODECS, PHOENIX)  # by set-up; the others are fetched when a cluster first needs them
-JAR_SETS = {jars.name: jars for jars in (*SET_UP, PHOENIX_4, YARN, *OTHER_RELEASES)}
+JAR_SETS = {jars.name: jars for jars in (*SET_UP, PHOENIX_4, YARN, KAFKA, *OTHER_RELEASES)}
 
 
 def hbase_classpath(jars: JarSet = HBASE_2) -> list[Path]:
