@@ -78,7 +78,7 @@ def test_the_lock_of_the_image_has_the_versions_and_files_that_are_tested() -> N
 def test_the_image_has_all_that_the_package_asks_for_and_nothing_of_the_tests() -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    asked = _names([*project["dependencies"], *extras["airflow"], *extras["spark"]])
+    asked = _names([*project["dependencies"], *(each for extra in extras.values() for each in extra)])
     text = (REPO / "containers" / "requirements.txt").read_text("utf-8")
     assert _names([line for line in text.splitlines() if not line.startswith("#")]) == asked | ADDED
     pins = set(_pins(REPO / "containers" / "requirements.lock"))
