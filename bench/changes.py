@@ -29,7 +29,7 @@ from walferry.hbase.files.systems import open_wal
 from walferry.hbase.wal.reader import read_wal_batches
 from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.sinks.iceberg.changes import Wal, changes_of
+from walferry.replication.sinks.changes import Wal, changes_of
 from walferry.replication.sinks.iceberg.commits import Batch, Positions, append, positions_of, table_of
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, DataFiles, Target
 

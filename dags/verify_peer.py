@@ -25,7 +25,7 @@ from walferry.airflow.tasks.verification import GROUP, peers, verification_of
 ROW = "As HBase's shell shows it, e.g. abc\\x00. Empty for no limit."
 TIME = "With its zone, e.g. 2026-01-31T00:00:00+00:00: only cells with timestamps {} are compared. Empty for no limit."
 PARAMS = {
-    "peer": peer_param("Id of one peer, whether Walferry ships it or HBase; empty for all peers that are managed by Walferry."),
+    "peer": peer_param("Id of one peer, whether Walferry ships it or HBase; empty for all managed peers with a peer cluster."),
     "tables": Param(
         None, type=["null", "array"], items={"type": "string"}, title="Tables",
         description='One a line, as "table" or "namespace:table"; empty for all that the peer gets.',

@@ -20,7 +20,7 @@ from embedded.wire import CellType, delete_column, delete_family, put
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import roll
 from tests.unit.replication.sinks.iceberg.lake import rows_of
-from walferry.admin.creating import create, lake_key
+from walferry.admin.creating import create, to_lake
 from walferry.admin.peers import peer_admin
 from walferry.engine.summary import GroupSummary
 from walferry.jobs.workers import LocalProcesses
@@ -39,7 +39,7 @@ class Fed:
     def begin(self) -> None:
         """Make the peer."""
         with peer_admin(self.sides.at) as admin:
-            create(admin, self.peer, lake_key(admin, self.peer), table_cfs=dict.fromkeys(self.tables, ()), lake=CATALOG)
+            create(admin, self.peer, None, table_cfs=dict.fromkeys(self.tables, ()), goes_to=to_lake(CATALOG))
 
     def batch(self, *, rolls: bool = True, run_id: str = "run", **options: Any) -> list[GroupSummary]:
         if rolls:

@@ -26,7 +26,7 @@ from tests.cluster.test_verification import verify
 from tests.cluster.walferry_runs import roll, source_of
 from tests.unit.replication.sinks.iceberg.lake import rows_of
 from walferry.admin import creating
-from walferry.admin.creating import lake_key
+from walferry.admin.creating import own_key
 from walferry.admin.peers import peer_admin
 from walferry.engine.summary import Status
 from walferry.hbase.layout import QueueLayout
@@ -147,7 +147,7 @@ def test_a_table_is_copied_into_a_lake_and_fed(site: Site, tmp_path: Path, monke
     site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=100)
     write(site, table)
     with peer_admin(site.at) as admin:
-        key = lake_key(admin, "lake")
+        key = own_key(admin, "lake")
         creating._put_id(admin, "lake")
     add_managed_peer(site.source.address, "lake", key, {"walferry.lake": CATALOG})
     with open_session(site.at) as session:

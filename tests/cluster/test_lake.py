@@ -23,7 +23,7 @@ from tests.cluster.walferry_runs import plan, positions, roll
 from walferry.base.errors import WalferryError
 from walferry.cli.main import main
 from walferry.engine.summary import Status
-from walferry.hbase.errors import LakePeer
+from walferry.hbase.errors import NoPeerCluster
 from walferry.jobs.workers import LocalProcesses
 from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.sinks.iceberg.commits import LakeError
@@ -92,7 +92,7 @@ def test_what_was_committed_and_not_noted_is_not_committed_again(fed: Fed, monke
 def test_a_lake_peer_has_no_peer_cluster(fed: Fed) -> None:
     with open_session(fed.sides.at) as session:
         peer = read_peer(session, fed.peer)
-    with pytest.raises(LakePeer, match="go into tables of Iceberg"), peer_tables(peer, fed.sides.at.login):
+    with pytest.raises(NoPeerCluster, match="edits go to the lake"), peer_tables(peer, fed.sides.at.login):
         raise AssertionError("it must not be connected")
 
 
@@ -162,10 +162,10 @@ def test_the_command_creates_ships_and_shows_a_lake_s_peer(
         for refused, why in (
             (("peers", "create", peer, "--lake", "other", "--table-cfs", table), "exists already"),
             (("peers", "create", "x", "--lake", CATALOG, "--table-cfs", "nowhere"), "there is no table nowhere at the source"),
-            (("peers", "create", "x"), "one of --cluster-key and --lake is required"),
+            (("peers", "create", "x"), "one of --cluster-key, --lake and --kafka is required"),
             (("peers", "set", peer, "sink=hfiles"), f"goes to the lake {CATALOG}, so sink would do nothing"),
             (("peers", "hand-back", peer, "--to", "y"), "to which HBase cannot ship"),
-            (("verify", peer), "go into tables of Iceberg"),
+            (("verify", peer), "edits go to the lake"),
         ):
             status, _, err = walferry(*refused)
             assert status != 0

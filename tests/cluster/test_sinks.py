@@ -24,7 +24,7 @@ from walferry.hbase.rpc.errors import TableNotFound
 from walferry.replication.sinks.errors import PeerClusterUnreachable
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
-from walferry.replication.sinks.hbase.tries import SendTerms
+from walferry.replication.sinks.tries import SendTerms
 
 ROWS_A_SHIPMENT = 50
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from walferry.admin.creating import edits_of, put_edits
+from walferry.admin.creating import edits_of, elsewhere, put_edits
 from walferry.admin.peer_cluster_checks import Wanted, check_ends
 from walferry.admin.peers import PeerAdmin, Refused, put_keys
 from walferry.base.protos import hbase_pb2 as pb
@@ -18,15 +18,19 @@ from walferry.replication.peers.reading import Peer, as_peer
 from walferry.replication.peers.settings import (
     BANDWIDTH,
     HFILES_WITH,
+    KAFKA,
+    KAFKA_RULES,
     MARKS,
-    MAX_LAG,
     NAMESPACES,
     PAUSED,
     PEER_CONN_ID,
     PREFIX,
     SETTABLE,
     Setting,
+    brokers,
+    heeded,
 )
+from walferry.replication.peers.topic_rules import TopicRules
 from walferry.replication.source.peers import read_peer, read_peers, successor
 
 
@@ -73,7 +77,7 @@ def _wanted(peer: Peer, table_cfs: Mapping[str, Sequence[str]] | None, namespace
             "nothing of a namespace that a peer gets",
             "Name the tables that it should get: `peers set-table-cfs`",
         )
-    return Wanted(peer.id, peer.cluster_key, names, tables, peer.peer_conn_id, peer.lake)
+    return Wanted(peer.id, peer.cluster_key, names, tables, peer.peer_conn_id, elsewhere(peer))
 
 
 def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:
@@ -99,10 +103,13 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
     texts = {_settable(name): text.strip() for name, text in values.items()}
     try:
         meant = {setting: setting.parse(text) if text else setting.default for setting, text in texts.items()}
+        texts |= {KAFKA: brokers(texts[KAFKA])} if KAFKA in texts else {}
+        TopicRules.parse(texts.get(KAFKA_RULES, ""))
     except ValueError as error:
         raise Refused(str(error)) from error
     before = admin.managed(peer_id)
-    if before.lake and (others := sorted(setting.name for setting in texts if setting not in (NAMESPACES, MAX_LAG))):
+    may = heeded(lake=before.lake is not None, kafka=before.kafka is not None)
+    if others := sorted(setting.name for setting in texts if setting not in may):
         raise Refused(f"peer {peer_id} goes to {before.target}, so {', '.join(others)} would do nothing", "Leave that out")
     if BANDWIDTH in texts:
         _refuse_if_handed_back(admin, before)
@@ -128,7 +135,7 @@ def _check_lead(admin: PeerAdmin, peer: Peer, lead_id: str) -> None:
     if lead is None:
         known = f"Other managed peers: {', '.join(sorted(others)) or 'none'}"
         raise Refused(f"peer {peer.id}: there is no other managed peer {lead_id} whose batches could make its files", known)
-    if lead.lake:
+    if not lead.in_hbase:
         raise Refused(f"peer {lead_id} goes to {lead.target}, and makes no files", "Name a peer that leads to a cluster")
     if lead.hfiles_with:
         raise Refused(f"the files of peer {lead_id} are made with those of peer {lead.hfiles_with}", "Name that peer")

@@ -22,7 +22,8 @@ from walferry.hbase.names import NAMESPACE
 from walferry.hbase.rpc import master
 from walferry.hbase.values import encode_cluster_id
 from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, as_peer, check_ours
-from walferry.replication.peers.settings import LAKE, MANAGED, PEER_CONN_ID
+from walferry.replication.peers.settings import KAFKA, KAFKA_RECORDS, KAFKA_RULES, LAKE, MANAGED, PEER_CONN_ID, Records, brokers
+from walferry.replication.peers.topic_rules import TopicRules
 from walferry.replication.source.agreement import check_agreement
 from walferry.replication.source.peers import read_peer
 
@@ -30,33 +31,34 @@ from walferry.replication.source.peers import read_peer
 def create(
     admin: PeerAdmin,
     peer_id: str,
-    cluster_key: str,
+    cluster_key: str | None,
     *,
     namespaces: Sequence[str] = (),
     table_cfs: Mapping[str, Sequence[str]] | None = None,
     peer_conn_id: str | None = None,
-    lake: str | None = None,
+    goes_to: Mapping[str, str] | None = None,
     allow_missing: bool = False,
 ) -> Peer:
     """Add a managed peer to the peer cluster at `cluster_key`: of all user tables, or of `namespaces` and tables if any are
-    given. With `lake`, the name of a catalog of Iceberg, its edits go there, and `cluster_key` is what `lake_key` returns.
+    given. With `goes_to`, from `to_lake` or `to_kafka`, its edits go there, and there is no peer cluster.
 
     Names are as HBase writes them, e.g. "ns" and "ns:table"; a table without families stands for all its families. A name that
     does not exist at the source or the peer cluster is refused; with `allow_missing` it is only logged. `peer_conn_id` is the
     connection with the login to the peer cluster, now and later.
     """
-    wanted = Wanted(peer_id, cluster_key, namespaces, table_cfs or {}, peer_conn_id, lake)
+    key = cluster_key if cluster_key is not None else own_key(admin, peer_id)
+    wanted = Wanted(peer_id, key, namespaces, table_cfs or {}, peer_conn_id, goes_to or {})
     config = _configuration(wanted)
     found = admin.find(peer_id)
     if found is None:
         check_ends(admin, wanted, allow_missing=allow_missing)
-        if lake:
+        if goes_to:
             _put_id(admin, peer_id)
         begin_new_wals(admin)
         return _add(admin, peer_id, config)
-    if not found.managed or found.cluster_key != cluster_key or found.lake != lake:
+    if not found.managed or found.cluster_key != key or elsewhere(found) != elsewhere(as_peer(peer_id, config, DISABLED, "")):
         raise Refused(
-            f"peer {peer_id} exists already ({'managed' if found.managed else 'not managed'}, to {found.cluster_key})",
+            f"peer {peer_id} exists already ({'managed' if found.managed else 'not managed'}, to {found.target}), and differs",
             "Choose another id, or take it over if it is yours to",
         )
     if edits_of(found) != edits_of(as_peer(peer_id, config, DISABLED, "")):
@@ -67,8 +69,31 @@ def create(
     return admin.shippable(peer_id)
 
 
-def lake_key(admin: PeerAdmin, peer_id: str) -> str:
-    """Return the cluster key of a peer whose edits go into a lake. It leads into our own root, where there is no cluster.
+def to_lake(catalog: str) -> dict[str, str]:
+    """Return what leads edits into the tables of changes of a catalog of PyIceberg's configuration."""
+    return {LAKE.key: catalog}
+
+
+def to_kafka(servers: str, records: Records = Records.AVRO, rules: str = "") -> dict[str, str]:
+    """Return what leads edits to Kafka: hosts and ports of brokers, the form of the records, and the rules for topics.
+
+    Raises Refused.
+    """
+    try:
+        found = {KAFKA.key: brokers(servers), KAFKA_RECORDS.key: str(records)}
+        TopicRules.parse(rules)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    return {**found, KAFKA_RULES.key: rules} if rules.strip() else found
+
+
+def elsewhere(peer: Peer) -> dict[str, str]:
+    """Return the settings that lead a peer's edits elsewhere, not to a peer cluster; none of a peer that has one."""
+    return {each.key: text for each in (LAKE, KAFKA, KAFKA_RECORDS, KAFKA_RULES) if (text := each.text(peer.config))}
+
+
+def own_key(admin: PeerAdmin, peer_id: str) -> str:
+    """Return the cluster key of a peer without a peer cluster. It leads into our own root, where there is no cluster.
 
     HBase wants a cluster key of each peer. Its RegionServers look there for a cluster's id, and never ship, as the peer is
     DISABLED.
@@ -76,13 +101,13 @@ def lake_key(admin: PeerAdmin, peer_id: str) -> str:
     hosts = [host.rpartition(":") for host in admin.session.source.quorum.split(",")]
     ports = {port for _, _, port in hosts}
     quorum = ",".join(host for host, _, _ in hosts) if len(ports) == 1 else admin.session.source.quorum
-    return f"{quorum}:{min(ports)}:{admin.session.own.lake(peer_id)}"
+    return f"{quorum}:{min(ports)}:{admin.session.own.elsewhere(peer_id)}"
 
 
 def _put_id(admin: PeerAdmin, peer_id: str) -> None:
     """Leave an id where RegionServers look for the peer cluster's. Without one they would look again for ever."""
-    value = encode_cluster_id(uuid5(NAMESPACE_URL, f"walferry lake {admin.session.source.root} {peer_id}"))
-    put(admin.session.zk, ZNodes(admin.session.own.lake(peer_id)).hbaseid, value)
+    value = encode_cluster_id(uuid5(NAMESPACE_URL, f"walferry {admin.session.source.root} {peer_id}"))
+    put(admin.session.zk, ZNodes(admin.session.own.elsewhere(peer_id)).hbaseid, value)
 
 
 def meant(admin: PeerAdmin, asked: Sequence[Asked]) -> dict[str, tuple[str, ...]]:
@@ -116,8 +141,8 @@ def _configuration(wanted: Wanted) -> pb.ReplicationPeer:
     config.configuration.add(name=MANAGED.key, value="true")
     if wanted.peer_conn_id is not None:
         config.configuration.add(name=PEER_CONN_ID.key, value=wanted.peer_conn_id)
-    if wanted.lake is not None:
-        config.configuration.add(name=LAKE.key, value=wanted.lake)
+    for name, value in wanted.goes_to.items():
+        config.configuration.add(name=name, value=value)
     put_edits(config, wanted)
     return config
 

@@ -89,7 +89,7 @@ def _to_begin(admin: PeerAdmin, peer_id: str, new_id: str) -> tuple[Peer, Peer |
     session = admin.session
     peer = admin.managed(peer_id)
     check_ours(peer)
-    if peer.lake:
+    if not peer.in_hbase:
         raise Refused(f"peer {peer_id} goes to {peer.target}, to which HBase cannot ship", "`peers remove` ends it")
     check_id(new_id)
     check_copied(session, peer_id)

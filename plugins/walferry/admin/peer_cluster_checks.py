@@ -15,7 +15,8 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc import master
-from walferry.replication.peers.reading import peer_cluster_of
+from walferry.replication.peers.reading import DISABLED, Peer, peer_cluster_of
+from walferry.replication.sinks.of_peer import target_answers
 
 CONNECT_SECONDS = 10.0  # a command at a terminal does not wait longer for a peer cluster's ZooKeeper
 MAX_REPORTED = 20
@@ -31,7 +32,7 @@ class Wanted:
     namespaces: Sequence[str] = ()
     table_cfs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     peer_conn_id: str | None = None
-    lake: str | None = None  # the catalog of Iceberg to which the edits go instead of a peer cluster
+    goes_to: Mapping[str, str] = field(default_factory=dict)  # the settings that lead the edits elsewhere, not to a cluster
 
     @property
     def all(self) -> bool:
@@ -46,7 +47,7 @@ class Wanted:
 def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None:
     """Raise Refused if edits would not arrive. With `allow_missing` the reasons are only logged."""
     try:
-        problems = _problems_of_lake(admin, wanted) if wanted.lake else problems_at_ends(admin, wanted)
+        problems = _problems_of_source(admin, wanted) if wanted.goes_to else problems_at_ends(admin, wanted)
     except Refused:
         raise
     except WalferryError as error:
@@ -61,9 +62,17 @@ def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None
         log.warning("%s", problem)
 
 
-def _problems_of_lake(admin: PeerAdmin, wanted: Wanted) -> list[str]:
+def _problems_of_source(admin: PeerAdmin, wanted: Wanted) -> list[str]:
     with admin.master() as source:
-        return missing_at_source(source, wanted.namespaces, wanted.table_cfs)[:MAX_REPORTED]
+        problems = missing_at_source(source, wanted.namespaces, wanted.table_cfs)[:MAX_REPORTED]
+    tables = {table: tuple(families) for table, families in wanted.table_cfs.items()}
+    peer = Peer(wanted.id, wanted.cluster_key, DISABLED, wanted.goes_to, table_cfs=tables or None)
+    if not problems and peer.kafka:
+        try:
+            target_answers(peer, admin.session.source)
+        except WalferryError as error:
+            problems.append(str(error))
+    return problems
 
 
 def problems_at_ends(admin: PeerAdmin, wanted: Wanted, wants: Callable[[str, str], bool] | None = None) -> list[str]:

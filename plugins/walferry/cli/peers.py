@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -83,6 +83,12 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
     metavar="CATALOG",
     help="Instead of a peer cluster: a catalog of PyIceberg's configuration, whose tables of changes get the edits.",
 )
+@click.option("--kafka", metavar="HOST:PORT,…", help="Instead of a peer cluster: brokers of Kafka, to which the edits go.")
+@click.option("--records", type=click.Choice(["avro", "debezium"]), help="For --kafka: the form of the records; default avro.")
+@click.option(
+    "--rules", type=click.File(), metavar="FILE",
+    help="For --kafka: which edits go into which topics, as a rules file of HBase's Kafka proxy. Default: a topic a table.",
+)  # fmt: skip
 @click.option("--namespaces", multiple=True, metavar="NAMESPACE[,…]", help="Replicate only these; may be repeated.")
 @click.option(
     "--table-cfs", multiple=True, type=_TABLES, metavar=_TABLES_METAVAR,
@@ -92,21 +98,28 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
 @click.option("--peer-conn-id", metavar="CONN_ID", help="The connection that says as whom the peer cluster is talked to.")
 @options.allow_missing
 def create(
-    chosen: Chosen, peer_id: str, cluster_key: str | None, lake: str | None, namespaces: tuple[str, ...],
+    chosen: Chosen, peer_id: str, cluster_key: str | None, lake: str | None, kafka: str | None, records: str | None,
+    rules: TextIO | None, namespaces: tuple[str, ...],
     table_cfs: tuple[list[Any], ...], peer_conn_id: str | None, allow_missing: bool,
 ) -> int:  # fmt: skip
     """Add a peer that Walferry ships. Without namespaces and tables it gets all user tables."""
-    if (cluster_key is None) == (lake is None):
-        raise click.UsageError("one of --cluster-key and --lake is required, and not both")
-    from walferry.admin.creating import create, lake_key, meant
+    if sum(each is not None for each in (cluster_key, lake, kafka)) != 1:
+        raise click.UsageError("one of --cluster-key, --lake and --kafka is required, and no two of them")
+    if kafka is None and (records, rules) != (None, None):
+        raise click.UsageError("--records and --rules are for --kafka")
+    from walferry.admin.creating import create, meant, to_kafka, to_lake
     from walferry.admin.showing import scope
+    from walferry.replication.peers.settings import Records
 
+    goes_to = to_lake(lake) if lake is not None else None
+    if kafka is not None:
+        goes_to = to_kafka(kafka, Records(records or Records.AVRO), rules.read() if rules else "")
     names = [name.strip() for each in namespaces for name in each.split(",")]
     with _admin(chosen) as admin:
         tables = meant(admin, [asked for each in table_cfs for asked in each])
         peer = create(
-            admin, peer_id, cluster_key or lake_key(admin, peer_id), namespaces=names, table_cfs=tables,
-            peer_conn_id=peer_conn_id, lake=lake, allow_missing=allow_missing,
+            admin, peer_id, cluster_key, namespaces=names, table_cfs=tables, peer_conn_id=peer_conn_id, goes_to=goes_to,
+            allow_missing=allow_missing,
         )  # fmt: skip
     put(f"peer {peer.id} to {peer.target} is managed by Walferry: all edits from now on are queued for it")
     put(f"it gets edits of {scope(peer)}")

@@ -96,13 +96,13 @@ class PausedPeer(PeerError):
         )  # fmt: skip
 
 
-class LakePeer(PeerError):
-    """The peer's edits go into a lake, so it has no peer cluster."""
+class NoPeerCluster(PeerError):
+    """The peer's edits go into a lake or to Kafka."""
 
-    def __init__(self, peer_id: str, catalog: str) -> None:
+    def __init__(self, peer_id: str, target: str) -> None:
         super().__init__(
-            peer_id, f"its edits go into tables of Iceberg (catalog {catalog}), and it has no peer cluster",
-            "Batches and recoveries ship it. What needs a peer cluster, such as a copy, a comparison or a replay, is not for it",
+            peer_id, f"its edits go to {target}, and it has no peer cluster",
+            "Batches and recoveries ship it. What needs a peer cluster, such as a comparison, is not for it",
         )  # fmt: skip
 
 

@@ -159,7 +159,7 @@ class OwnZNodes:
     archiving = _Own("archiving")  # of a WAL: the right to copy it to the archive
     initial_snapshot = _Own("initial-snapshots")  # the state of the peer's initial snapshot
     loads = _Own("loads")  # parent of the records of file loads into the peer cluster
-    lake = _Own("lakes")  # the cluster key of a peer whose edits go into a lake leads here: HBase wants one, and finds an id
+    elsewhere = _Own("elsewhere")  # a cluster key of a peer without a peer cluster leads here: HBase wants one, and finds an id
     lake_copies = _Own("lake-copies")  # parent of what tables of the peer's lake have of their first copies
     waiting = _Own("waiting")  # an ephemeral of the task that waits for a job whose driver runs on another machine
     verification = _Own("verifications")  # the result of the peer's newest comparison

@@ -24,7 +24,7 @@ from walferry.hbase.tables.snapshots import SnapshotRegion, StoreFile, open_stor
 from walferry.initial_snapshot.lake_pieces import LakeCopy, LakeTask, Piece
 from walferry.initial_snapshot.region_copy import check_labels
 from walferry.load.errors import CopyRefused
-from walferry.replication.sinks.iceberg.changes import Changes, copied_changes
+from walferry.replication.sinks.changes import Changes, copied_changes
 from walferry.replication.sinks.iceberg.data_files import DataFiles, Target
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.session import Session, open_session

@@ -33,6 +33,7 @@ from walferry.base.errors import WalferryError
 NAME = "environment"  # of the folder into which executors unpack the archive
 PYTHON = f"./{NAME}/bin/python"  # what they run
 OF_SPARK = frozenset({"pyspark", "pyspark-client"})  # Spark brings them
+_OPTIONAL = {"lake": "pyiceberg", "kafka": "confluent-kafka"}  # extras, and the package by which one is installed
 _PACKAGES = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 _LEVEL = 6  # of gzip: half of its time for 2 % more bytes than the best one
 _NO_TIME = 0  # the same packages give the same bytes
@@ -96,8 +97,10 @@ def needed(requirements: Sequence[Requirement]) -> list[Distribution]:
 
 
 def _requirements() -> list[Requirement]:
-    """Return what the library needs in a Spark job, for lakes only if that is installed: as pip has it, or as its source says."""
-    extras = ["spark", "lake"] if any(True for _ in distributions(name="pyiceberg")) else ["spark"]
+    """Return what the library needs in a Spark job, as pip has it, or as its source says; for lakes and Kafka only if that is
+    installed.
+    """
+    extras = ["spark", *(extra for extra, package in _OPTIONAL.items() if any(True for _ in distributions(name=package)))]
     try:
         texts = distribution("walferry").requires or []
     except PackageNotFoundError:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from walferry.base.errors import WalferryError
 from walferry.base.zk.right import Right
+from walferry.hbase.cluster import cluster_id
 from walferry.hbase.errors import PeerError
 from walferry.hbase.wal.wal_batches import UnwrapKey
 from walferry.replay.interval import Interval
@@ -82,7 +83,8 @@ def peer_cluster_id_of(session: Session, peer: Peer, job: ReplayJob) -> UUID:
     deadline = time.monotonic() + job.deadline - time.time()
     # This sink sends nothing.
     with open_sink(
-        peer, session.source, job.settings, deadline, stop=threading.Event(), right=Right(), lease=None,
+        peer, session.source, job.settings, deadline, source_id=cluster_id(session.zk, session.nodes), group=None,
+        stop=threading.Event(), right=Right(), lease=None,
         kept_hfiles=partial(kept_hfiles, session, peer.id),
         on_missing_hfiles=lambda count: None, on_failure=partial(check_not_stopped, session, job.peer_id),
     ) as sink:  # fmt: skip

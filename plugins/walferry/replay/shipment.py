@@ -174,7 +174,7 @@ class _Shipment(Attempt[ReplayJob]):
         check_copied(self._session, peer.id)
         self._copied = copied_before(self._session, peer.id)
         self._counters.begin(
-            peer_cluster=str(peer.peer_cluster), server=str(self._files.server or ""), queue_id=QUEUE_ID, queued=0,
+            peer_cluster=peer.target, server=str(self._files.server or ""), queue_id=QUEUE_ID, queued=0,
             wals=len(self._files.wals), bytes_to_ship=self._files.bytes,
         )  # fmt: skip
         self.publish()

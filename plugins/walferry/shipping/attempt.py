@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
@@ -23,6 +23,7 @@ from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.errors import PausedPeer
+from walferry.hbase.names import WalName
 from walferry.load.earlier_loads import NOTHING_LOADED, loaded_before
 from walferry.replication.filters.rules import FilterRules, PeerTables
 from walferry.replication.filters.visibility import LabelFilter
@@ -81,6 +82,11 @@ class Attempt(ABC, Generic[J]):
     def ends(self, rules: FilterRules) -> tuple[Feed, Commit]:
         """Return both ends of the engine's run: its input, to which the peer's rules apply, and what keeps its progress."""
 
+    @property
+    def queued(self) -> Sequence[WalName]:
+        """The WALs that are shipped, if they are queued."""
+        return ()
+
     def why_stop(self) -> WalferryError | None:
         """Return why nothing may be sent any more: the peer was paused, or an HMaster came that was said to be absent."""
         return why_stopped(self._session, self._job.peer_id)
@@ -125,19 +131,22 @@ class Attempt(ABC, Generic[J]):
         if error := known_down(session, peer, job.run_id):
             self._counters.end(Status.PEER_DOWN, error)
             return
+        source_id, lease = cluster_id(session.zk, session.nodes), self._lease_of_sink
         self._gauges.sink = opened = open_sink(
-            peer, session.source, job.settings, self._deadline, stop=stop, right=self._right, lease=self._lease_of_sink,
+            peer, session.source, job.settings, self._deadline, source_id=source_id,
+            group=lease.group if lease else None, queued=self.queued, stop=stop, right=self._right, lease=lease,
             kept_hfiles=partial(kept_hfiles, session, peer.id),
             on_missing_hfiles=self.on_missing_hfiles, on_failure=self.on_unreachable,
         )  # fmt: skip
         with opened as sink, limit_of(peer, session, stop) as limit:
             check_not_stopped(session, peer.id)  # opening the sink may have waited for the peer cluster
-            source_id, deleted = cluster_id(session.zk, session.nodes), deleted_at_source(session, self._missing)
+            deleted = deleted_at_source(session, self._missing)
             self._counters.deleted(names_of(deleted))
             feed, commit = self.ends(FilterRules.of_peer(peer, source_id, sink.id, deleted))
             status = Run(
                 feed=feed, commit=commit, sink=sink, limit=limit, labels=self._labels, counters=self._counters,
-                in_flight=self._in_flight, outcome=self._outcome, settings=job.settings, senders=job.senders,
+                in_flight=self._in_flight, outcome=self._outcome, settings=job.settings,
+                senders=min(job.senders, sink.most_senders or job.senders),
                 deadline=self._deadline, stops=self.why_stop, publish=self.publish,
             ).ship()  # fmt: skip
         self._counters.end(status, self._outcome.waits)
@@ -176,7 +185,7 @@ class QueueAttempt(Attempt[GroupJob]):
         self._wals = GroupWals.found(found.wals, self._session.store)
         self._gauges.unread_since = self._wals.unread_since
         self._counters.begin(
-            peer_cluster=str(peer.peer_cluster), server=found.server, queue_id=found.queue_id, queued=found.queued,
+            peer_cluster=peer.target, server=found.server, queue_id=found.queue_id, queued=found.queued,
             wals=len(found.wals), bytes_to_ship=self._wals.bytes_to_ship,
         )  # fmt: skip
         self.publish()
@@ -184,6 +193,11 @@ class QueueAttempt(Attempt[GroupJob]):
         if peer.serial:
             self._order = SerialOrder(SourceLookups(self._session, peer.id, self._has_to_end))
         return peer
+
+    @property
+    def queued(self) -> Sequence[WalName]:
+        """The WALs that are shipped."""
+        return [wal.queued.name for wal in self._wals.wals]
 
     def _has_to_end(self) -> bool:
         return self._outcome.stop.is_set() or time.monotonic() > self._deadline

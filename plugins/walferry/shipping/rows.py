@@ -21,6 +21,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.protos.parsing import delimited
 from walferry.hbase.cluster import cluster_id
+from walferry.hbase.errors import NoPeerCluster
 from walferry.hbase.tables.rows import Rows
 from walferry.hbase.wal.reader import plain
 from walferry.replication.filters.entry_filter import filter_batch
@@ -84,14 +85,18 @@ class RowShipment:
 def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: str) -> Iterator[RowShipment]:
     """Connect to the peer cluster for the length of a block, in the attempt of a run that holds the peer lock.
 
-    `attempt`, `name` and `rows` are those of `row_right`. Raises RowsTaken, RightLost, PeerClusterUnreachable, WalferryError.
+    `attempt`, `name` and `rows` are those of `row_right`. Raises NoPeerCluster, RowsTaken, RightLost, PeerClusterUnreachable and
+    other WalferryErrors.
     """
+    if not peer.in_hbase:
+        raise NoPeerCluster(peer.id, peer.target)
     source_id = cluster_id(session.zk, session.nodes)
     settings = shipping_settings(peer, session.source, look=False)  # a job has a task for each region or range
     with (
         row_right(session, peer.id, attempt, name, rows, settings.call_timeout_seconds) as right,
         open_sink(
-            peer, session.source, settings, time.monotonic() + REQUEST_SECONDS, stop=threading.Event(), right=right, lease=None,
+            peer, session.source, settings, time.monotonic() + REQUEST_SECONDS, source_id=source_id, group=None,
+            stop=threading.Event(), right=right, lease=None,
             kept_hfiles=partial(kept_hfiles, session, peer.id), on_missing_hfiles=lambda count: None, on_failure=lambda: None,
         ) as sink,
     ):  # fmt: skip

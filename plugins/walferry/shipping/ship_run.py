@@ -130,7 +130,7 @@ def begin(run: ShipRun) -> list[GroupJob]:
         peer = check_peer(session, run.peer_id)
         check_no_change(session, peer)
         check_copied(session, run.peer_id)
-        if peer.lake and run.sink is not None:
+        if not peer.in_hbase and run.sink is not None:
             raise PeerError(peer.id, f"its edits go to {peer.target}, and not by {run.sink}", "Leave the sink as configured")
         wanted = groups_to_drain(session, run.peer_id, run.run_id) if run.recovery else run.groups
         groups = groups_to_ship(session, run.peer_id, wanted)

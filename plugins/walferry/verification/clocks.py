@@ -78,8 +78,10 @@ def measure(ask: Ask, clock: Callable[[], float] = time.time, sleep: Callable[[f
 def surely_apart_ms(session: Session, peer: Peer) -> int:
     """Return by how many ms, at least, the clocks of the peer cluster are ahead of the source's, as far as a glance shows.
 
-    It is 0 if they may be equal, or if no server's web page answers. Raises WalferryError.
+    It is 0 if they may be equal, if no server's web page answers, or if there is no peer cluster. Raises WalferryError.
     """
+    if not peer.in_hbase:
+        return 0
     key, login = peer.peer_cluster, session.source.login_to(peer)
     ours = glance(session.zk, session.nodes)
     if not ours:

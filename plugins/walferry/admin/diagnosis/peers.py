@@ -23,7 +23,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, peer_cluster_of
 from walferry.replication.peers.settings import PeerSettings, SinkHooks, SinkKind
-from walferry.replication.sinks.of_peer import hooks_of_peer
+from walferry.replication.sinks.of_peer import hooks_of_peer, target_answers
 from walferry.replication.source.agreement import check_peer
 from walferry.replication.source.cluster import SourceCluster
 from walferry.replication.source.peers import read_peer, read_peers
@@ -45,8 +45,8 @@ def check_managed(admin: PeerAdmin, peer_id: str) -> Iterator[Finding]:
     if peer.paused:
         advice = f"New edits fill the disk until `walferry peers resume {shell_word(peer_id)}`"
         yield note("shipping", "it is paused", advice, about)
-    if peer.lake:
-        yield checked("catalog", lambda: _catalog(peer.lake or ""), about)
+    if not peer.in_hbase:
+        yield checked("target", lambda: _target(peer, admin.session.source), about)
         yield from found_by("queues", lambda: _queues(admin.session, peer_id, about), about)
         return
     if (yield from peer_cluster_access(admin.session.source, peer)):
@@ -55,12 +55,14 @@ def check_managed(admin: PeerAdmin, peer_id: str) -> Iterator[Finding]:
         yield from found_by("queues", lambda: _queues(admin.session, peer_id, about), about)
 
 
-def _catalog(name: str) -> str:
-    """Return that the catalog of a lake answers. Raises LakeError."""
+def _target(peer: Peer, source: SourceCluster) -> str:
+    """Return that the catalog of a lake, or Kafka, answers. Raises LakeError, KafkaError."""
+    if peer.kafka:
+        return target_answers(peer, source)
     from walferry.shipping.lake.catalog import open_catalog
 
-    open_catalog(name).list_namespaces()
-    return f"{name} answers"
+    open_catalog(peer.lake or "").list_namespaces()
+    return f"{peer.target} answers"
 
 
 def shipped_by_others(peer: Peer) -> Finding:

@@ -2,7 +2,8 @@
 
     dataset     namespace hbase://host:port,…/parent: a cluster's ZooKeeper, as in its cluster key; name namespace:table
     inputs      the source's tables that the peer gets
-    outputs     the same tables at the peer cluster, unless the job only reads
+    outputs     the same tables at the peer cluster, unless the job only reads; of a peer of Kafka its topics, in the namespace
+                kafka://host:port; of a lake none
     run facet   `walferry`: peer, and the totals of the run's WAL groups. An edit does not say how many rows of which table it
                 has shipped, so tables have no figures of their own
 
@@ -25,6 +26,8 @@ from openlineage.client.facet_v2 import RunFacet
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.base.errors import WalferryError
+from walferry.replication.peers.reading import Peer
+from walferry.replication.peers.topic_rules import topic_of
 from walferry.replication.source.cluster import SourceCluster, canonical
 
 MOST_TABLES = 500  # of an event, the first ones by name
@@ -58,20 +61,31 @@ def lineage_of(source: str, peer: str, *, tables: Sequence[str], run_id: str, wr
 
     cluster = HBaseSourceHook(source).get_conn()
     with open_session(cluster, look_only=True) as session:
-        theirs = namespace(read_peer(session, peer).cluster_key)
+        target = read_peer(session, peer)
         shipped = read_run(session, peer, run_id) if run_id else ()
     names = [table if ":" in table else f"default:{table}" for table in sorted(tables or _all_tables(cluster, peer))]
     if len(names) > MOST_TABLES:
         log.info("OpenLineage learns the first %d of %d tables of peer %s", MOST_TABLES, len(names), peer)
         names = names[:MOST_TABLES]
     inputs = [InputDataset(namespace=of_source(cluster), name=name) for name in names]
+    theirs = _written(target, names)
     if not writes:
-        inputs += [InputDataset(namespace=theirs, name=name) for name in names]
+        inputs += [InputDataset(namespace=space, name=name) for space, name in theirs]
     return OperatorLineage(
         inputs=inputs,
-        outputs=[OutputDataset(namespace=theirs, name=name) for name in names] if writes else [],
+        outputs=[OutputDataset(namespace=space, name=name) for space, name in theirs] if writes else [],
         run_facets={FACET: WalferryRunFacet(peer=peer, totals=totals_of(shipped) if shipped else {})},
     )
+
+
+def _written(peer: Peer, tables: Sequence[str]) -> list[tuple[str, str]]:
+    """Return OpenLineage's namespaces and names of what edits of these tables go into. Of a lake they are not known here."""
+    if peer.in_hbase:
+        return [(namespace(peer.cluster_key), table) for table in tables]
+    if not peer.kafka:
+        return []
+    topics = peer.kafka_rules.named or [topic_of(table) for table in tables]
+    return [(f"kafka://{peer.kafka.partition(',')[0]}", topic) for topic in topics]
 
 
 def _all_tables(source: SourceCluster, peer: str) -> Sequence[str]:

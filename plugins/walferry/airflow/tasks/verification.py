@@ -37,7 +37,7 @@ GROUP = "peer"
 
 @task
 def peers() -> list[str]:
-    """Return the peers of this run: the chosen one, whether it is managed or not, or all peers that are managed now.
+    """Return the peers of this run: the chosen one, whether it is managed or not, or all managed peers with a peer cluster.
 
     It checks the parameters, and deletes the results of peers that are gone.
     """
@@ -53,7 +53,7 @@ def peers() -> list[str]:
         delete_of_gone_peers(session)
         if params["peer"]:
             return [read_peer(session, params["peer"]).id]
-        return sorted(peer.id for peer in read_peers(session).peers if peer.managed)
+        return sorted(peer.id for peer in read_peers(session).peers if peer.managed and peer.in_hbase)
 
 
 @task_of_peer(map_index_template=PEER_NAME)

@@ -104,7 +104,7 @@ class PeerClusters:
 
 
 def _peer_cluster_of(peer: Peer, source: SourceCluster) -> _PeerCluster:
-    return peer.cluster_key, source.conn_id_of(peer.cluster_key, peer.peer_conn_id), source.login
+    return peer.target, source.conn_id_of(peer.cluster_key, peer.peer_conn_id), source.login
 
 
 def _not_to_ask(peer: Peer) -> PeerClusterStatus | None:

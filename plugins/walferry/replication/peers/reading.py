@@ -27,6 +27,7 @@ from walferry.hbase.peer_files import PeerFiles
 from walferry.hbase.table_cfs import parse_table_cfs
 from walferry.hbase.values import decode_message, decode_peer, decode_table_cfs, is_synchronous
 from walferry.replication.peers import settings
+from walferry.replication.peers.topic_rules import TopicRules
 
 ENABLED = "ENABLED"
 DISABLED = "DISABLED"
@@ -93,13 +94,44 @@ class Peer:
 
     @property
     def lake(self) -> str | None:
-        """The catalog of Iceberg in whose tables its edits go; None if the peer leads to an HBase cluster."""
+        """The catalog of Iceberg in whose tables its edits go; None if they go elsewhere."""
         return settings.LAKE.text(self.config) or None
 
     @property
+    def kafka(self) -> str | None:
+        """The brokers of Kafka to which its edits go, as hosts and ports; None if they go elsewhere."""
+        text = settings.KAFKA.text(self.config)
+        try:
+            return settings.brokers(text) if text else None
+        except ValueError:  # check_ours refuses it
+            return text
+
+    @property
+    def kafka_records(self) -> settings.Records:
+        """The form of its records in Kafka. Raises PeerError."""
+        return settings.KAFKA_RECORDS.of(self) or settings.Records.AVRO
+
+    @property
+    def kafka_rules(self) -> TopicRules:
+        """Which of its cells go into which topics of Kafka. Raises PeerError."""
+        try:
+            return TopicRules.parse(settings.KAFKA_RULES.text(self.config))
+        except ValueError as error:
+            raise PeerError(
+                self.id, f"in its configuration, {settings.KAFKA_RULES.key}: {error}", "Correct it with `peers set`"
+            ) from error
+
+    @property
+    def in_hbase(self) -> bool:
+        """Whether its edits go into another HBase cluster."""
+        return not self.lake and not self.kafka
+
+    @property
     def target(self) -> str:
-        """Where its edits go, for people: the cluster key, or the catalog of a lake."""
-        return f"the lake {self.lake}" if self.lake else self.cluster_key
+        """Where its edits go, for people: the cluster key, the catalog of a lake, or brokers of Kafka."""
+        if self.in_hbase:
+            return self.cluster_key
+        return f"the lake {self.lake}" if self.lake else f"Kafka at {self.kafka}"
 
     @property
     def custom_filters(self) -> list[str]:

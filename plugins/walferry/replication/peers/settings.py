@@ -17,6 +17,7 @@ This module imports no ZooKeeper client: DAG files and the source's connection i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -24,11 +25,13 @@ from typing import Any, Protocol
 
 from walferry.base.texts import did_you_mean
 from walferry.hbase.errors import PeerError
+from walferry.replication.peers.topic_rules import TopicRules
 
 PREFIX = "walferry."  # of the peer's keys that are for Walferry; HBase ignores these keys
 CALL_TIMEOUT = "replication.source.shipedits.timeout"  # HBase 2 also reads it from a peer's configuration, for its own calls
 MAX_SHOWN_CHARS = 100
 _SOURCE = "replication.source."
+_BROKER = re.compile(r"[a-z0-9]([a-z0-9.-]{0,253})?:[0-9]{1,5}")
 _KIB, _MIB = 1 << 10, 1 << 20
 
 
@@ -50,6 +53,21 @@ class SinkKind(StrEnum):
     def makes_files(self) -> bool:
         """Whether edits may go as files."""
         return self not in REQUEST_SINKS
+
+
+class Records(StrEnum):
+    """The form of a cell in Kafka."""
+
+    AVRO = "avro"  # as HBase's Kafka proxy writes it
+    DEBEZIUM = "debezium"  # JSON, in the envelope of Debezium's connectors
+
+
+def brokers(text: str) -> str:
+    """Return hosts and ports of Kafka's brokers, in the form that all spellings of them share. Raises ValueError."""
+    found = sorted({each.strip().lower() for each in text.split(",") if each.strip()})
+    if not found or not all(_BROKER.fullmatch(each) for each in found):
+        raise ValueError(f"{text[:MAX_SHOWN_CHARS]!r} does not name brokers of Kafka; it must be like kafka1:9092,kafka2:9092")
+    return ",".join(found)
 
 
 class SinkHooks(StrEnum):
@@ -238,6 +256,7 @@ class PeerSettings:
                 f"Remove it, or correct its name; Walferry knows {MANAGED.key} and {', '.join(each.key for each in SHIPPING)}",
             )
         PAUSED.of(peer)  # raises: whether the peer is paused is never guessed
+        check_kafka(peer.id, peer.config)
         own = {setting.attribute: value for setting in SHIPPING if (value := setting.of(peer)) is not None}
         return cls(**parsed(settings) | own)  # the connection's settings were checked when it was read
 
@@ -263,11 +282,17 @@ HFILES_WITH = Setting("walferry.hfiles.with", "id of a peer", "`peers set ID hfi
                       "batches of that peer make the files of both, see [below](#several-peers-with-the-same-edits)")
 LAKE = Setting("walferry.lake", "name of a catalog of Iceberg", "`peers create --lake`",
                "its edits go into [tables of changes](lake.md) of that catalog, and to no HBase cluster")
+KAFKA = Setting("walferry.kafka", "hosts and ports of brokers", "`peers create --kafka`",
+                "its edits go to [Kafka](kafka.md), and to no HBase cluster")
+KAFKA_RECORDS = Setting("walferry.kafka.records", "", "`peers set ID kafka.records=debezium`",
+                        "the form of [its records](kafka.md#the-records) in Kafka", kind=Records, default=Records.AVRO)
+KAFKA_RULES = Setting("walferry.kafka.rules", "a rules file of HBase's Kafka proxy", "`peers create --rules FILE`",
+                      "which edits go into which [topics](kafka.md#topics); without it each table has its own")
 HANDED_BACK_TO = Setting("walferry.handed-back-to", "id of a peer", "`peers hand-back`",
                          "HBase is to ship that peer instead of this one. It says nothing if there is no such peer")
 SUCCEEDS = Setting("walferry.succeeds", "id of a peer", "`peers hand-back`",
                    "at a peer that is not managed: HBase is to ship it instead of that one, which is being handed back")
-MARKS = (MANAGED, PAUSED, MAX_LAG, PEER_CONN_ID, HFILES_WITH, LAKE, HANDED_BACK_TO, SUCCEEDS)
+MARKS = (MANAGED, PAUSED, MAX_LAG, PEER_CONN_ID, HFILES_WITH, LAKE, KAFKA, KAFKA_RECORDS, KAFKA_RULES, HANDED_BACK_TO, SUCCEEDS)
 
 NAMESPACES = Setting("namespaces", "names, split by commas", "`peers create`, `peers set ID namespaces=a,b`",
                      "it gets edits of these, and of `table_cfs`")
@@ -297,7 +322,31 @@ FIELDS = (
     *OVER_THE_CLUSTER_KEY,
 )
 # fmt: on
-SETTABLE = {each.name: each for each in (*SHIPPING, MAX_LAG, PEER_CONN_ID, HFILES_WITH, BANDWIDTH, NAMESPACES)}  # by `peers set`
+_OF_KAFKA = (KAFKA, KAFKA_RECORDS, KAFKA_RULES)
+# by `peers set`
+SETTABLE = {each.name: each for each in (*SHIPPING, MAX_LAG, PEER_CONN_ID, HFILES_WITH, *_OF_KAFKA, BANDWIDTH, NAMESPACES)}
+_ANYWHERE = (MAX_LAG, NAMESPACES)
+# What a sink heeds that is not HBase's: pauses, patience, and sizes.
+_HEEDED = ("patience_seconds", "sleep_seconds", "retries_multiplier", "shipment_entries", "shipment_bytes", "buffer_bytes")
+
+
+def check_kafka(peer_id: str, config: Mapping[str, str]) -> None:
+    """Check what leads a peer's edits to Kafka. Raises PeerError."""
+    for setting, read in ((KAFKA, brokers), (KAFKA_RECORDS, KAFKA_RECORDS.parse), (KAFKA_RULES, TopicRules.parse)):
+        try:
+            if text := setting.text(config):
+                read(text)
+        except ValueError as error:
+            raise PeerError(peer_id, f"in its configuration, {setting.key}: {error}", "Correct it with `peers set`") from error
+
+
+def heeded(*, lake: bool = False, kafka: bool = False) -> tuple[Setting, ...]:
+    """Return what `peers set` may change of a peer whose edits go to a lake, to Kafka or, by default, to an HBase cluster."""
+    if lake:
+        return _ANYWHERE
+    if kafka:
+        return (*_ANYWHERE, BANDWIDTH, *_OF_KAFKA, *(each for each in SHIPPING if each.attribute in _HEEDED))
+    return tuple(each for each in SETTABLE.values() if each not in _OF_KAFKA)
 
 
 def parsed(settings: Mapping[str, str]) -> dict[str, Any]:

@@ -4,6 +4,11 @@
 `sink`, `errors` and `answers`, and does not know the form of a sink's requests. A kind of sink may import filters, files, tables
 and what lies below them.
 
+    changes    cells of WALs and HFiles as rows
+    positions  up to where a target has the edits of a WAL group, if it keeps that itself
+    tries      a sender's deadlines, pauses and reports
+
     hbase      another HBase cluster as the target
+    kafka      topics of Kafka
     iceberg    tables of changes in a lake, for batches that commit their edits as files (walferry.shipping.lake)
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from walferry.base.errors import WalferryError
+from walferry.hbase.wal.errors import WalError
 
 
 class Stopped(Exception):
@@ -69,3 +70,10 @@ class NotAtPeerCluster(WalferryError):
         super().__init__(str(refusal))
         self.table = table
         self.family = family
+
+
+class OnlyCells(WalError):
+    """An entry has what only an HBase cluster can take: a lake and Kafka get cells."""
+
+    retry_helps = False
+    advice = "The docs' pages on lakes and on Kafka say what to do; until then this queue waits"

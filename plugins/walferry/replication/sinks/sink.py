@@ -27,7 +27,6 @@ import numpy.typing as npt
 from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.entry_filter import KeptEdits
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.peers.settings import SinkKind
 from walferry.replication.sinks.answers import Answers
 
 Ints = npt.NDArray[np.int64]
@@ -108,8 +107,12 @@ class Sink(Protocol):
         """The number of requests that had to be sent again."""
 
     @property
-    def kind(self) -> SinkKind:
+    def kind(self) -> str:
         """How edits are sent now."""
+
+    @property
+    def most_senders(self) -> int | None:
+        """How many senders it may have; None for any number."""
 
     @property
     def refused(self) -> str | None:

@@ -73,6 +73,7 @@ class SourceCluster(Strict):
     peer_clusters: Mapping[str, Login] = field(default_factory=dict, hash=False)
     # why there is no login, by `for_peer_cluster`
     peer_cluster_problems: Mapping[str, str] = field(default_factory=dict, hash=False)
+    kafka_clients: Mapping[str, str] = field(default_factory=dict, hash=False)  # files of settings, by `settings.brokers`
     queue_layout: str = QueueLayout.HBASE2
     quarantine: str | None = None  # URL of the folder for broken WALs that a run gives up
     archive: str | None = None  # URL of the folder that shipped WALs are copied to before they leave their queues

@@ -8,6 +8,7 @@ The connection is of type hbase_source, which pip's package registers (walferry.
                    "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine",
                    "archive": "s3a://bucket/walferry-archive", "archive_days": 30,
                    "replication_cluster_id": "east", "root_dir": "hdfs://nn:8020/hbase", "skip_bulk_loads": false,
+                   "kafka_clients": {"kafka1:9092": "/etc/walferry/kafka.properties"},
                    "peers_root": "hdfs://nn:8020/hbase/peers",
                    "visibility_labels": "refuse", "replication.source.ratio": 0.2,
                    "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
@@ -15,6 +16,8 @@ The connection is of type hbase_source, which pip's package registers (walferry.
 replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled: see
 replication/sinks/hbase/bulk_loads.py. visibility_labels decides about cells with visibility labels: see
 replication/filters/visibility.py.
+
+kafka_clients names files with settings for Kafka's clients, by brokers: see replication/sinks/kafka/clients.py.
 
 peers_root is for a source with hbase.replication.peer.storage.impl=filesystem: see replication/source/peer_state.py.
 
@@ -140,6 +143,19 @@ def _peer_conn_ids(where: str, field: str, peer_clusters: Any) -> dict[str, str]
         if not isinstance(conn_id, str) or not is_conn_id(conn_id):
             raise SourceError(f"{where}: extra's {field} has no connection's id for {key}; {form}")
     return {canonical(key): conn_id for key, conn_id in found.items()}
+
+
+def _kafka_clients(where: str, field: str, files: Any) -> dict[str, str]:
+    """Return the files with settings of Kafka's clients, by brokers."""
+    form = 'it must be an object such as {"kafka1:9092,kafka2:9092": "/etc/walferry/kafka.properties"}'
+    try:
+        found = parsed(files) if isinstance(files, str) else files  # a form or a URI contains text
+        named = {peer_settings.brokers(str(servers)): path for servers, path in found.items()}
+    except (ValueError, AttributeError) as error:
+        raise SourceError(f"{where}: extra's {field} is not an object of files by brokers ({error}); {form}") from None
+    if odd := [servers for servers, path in named.items() if not isinstance(path, str) or not path.startswith("/")]:
+        raise SourceError(f"{where}: extra's {field} has no absolute path for {odd[0]}; {form}")
+    return named
 
 
 def _wal_root(where: str, field: str, url: Any) -> str:
@@ -279,6 +295,7 @@ _READERS: Mapping[str, _Read] = {
     "wal_root": _wal_root,
     "walferry_root": _znode,
     "peer_clusters": _peer_conn_ids,
+    "kafka_clients": _kafka_clients,
     "queue_layout": _one_of(QueueLayout),
     "quarantine": _folder_or_none,
     "archive": _folder_or_none,

@@ -201,7 +201,7 @@ def _leads(source: SourceCluster, session: Session, peer_id: str, sink: SinkKind
 
 def _makes_files(source: SourceCluster, peer: Peer, sink: SinkKind | None) -> bool:
     with suppress(PeerError):  # its own run reports a wrong setting
-        return not peer.lake and PeerSettings.of(source.replication, peer).chosen(sink).sink.makes_files
+        return peer.in_hbase and PeerSettings.of(source.replication, peer).chosen(sink).sink.makes_files
     return False
 
 

@@ -38,7 +38,7 @@ from walferry.hbase.layout import quoted
 from walferry.hbase.names import parse_wal_name
 from walferry.load.fence import Claim
 from walferry.load.records import MAX_JSON_BYTES, Load
-from walferry.replication.sinks.iceberg.changes import Changes
+from walferry.replication.sinks.changes import Changes
 from walferry.replication.sinks.iceberg.commits import FirstCopy, LakeError
 from walferry.replication.source.session import Session
 

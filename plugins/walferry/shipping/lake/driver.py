@@ -35,8 +35,9 @@ from walferry.replication.peers.reading import Peer, check_shippable
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.reading import queued_groups
-from walferry.replication.sinks.iceberg.commits import Batch, LakeError, Position, append
+from walferry.replication.sinks.iceberg.commits import Batch, LakeError, append
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, Target
+from walferry.replication.sinks.positions import Position, is_ahead, order_of
 from walferry.replication.source.agreement import check_queues_complete
 from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
@@ -179,12 +180,17 @@ class _Batch:
             behind = {
                 name: position
                 for name, positions in tables.seen.items()
-                if (position := positions.groups.get(found.group)) and _order(position) > begins
+                if (position := positions.groups.get(found.group)) and order_of(position) > begins
+            }
+            refused = dict(tables.refused) | {
+                name: f"it has WAL group {found.group} up to {position[0]}, which is not queued, though older WALs are"
+                for name, position in behind.items()
+                if is_ahead(position, [wal.queued.name for wal in found.wals])
             }
             before = self.before.get(found.group)
             yield LakeJob(
                 job=group.job, server=found.server, queue_id=found.queue_id, queued=found.queued, wals=found.wals, rules=rules,
-                behind=behind, refused=tables.refused, peer_cluster=self.peer.target, before=before.to_json() if before else "",
+                behind=behind, refused=refused, peer_cluster=self.peer.target, before=before.to_json() if before else "",
             )  # fmt: skip
 
     def _commit(self, tables: LakeTables, found: Sequence[LakeGroup]) -> None:
@@ -202,7 +208,7 @@ class _Batch:
         for name in sorted(files):
             self._check_leases()
             seen, known = tables.seen[name], tables.seen[name].groups
-            ahead = {group: max(position, known.get(group, position), key=_order) for group, position in moved.items()}
+            ahead = {group: max(position, known.get(group, position), key=order_of) for group, position in moved.items()}
             gone = () if queued is None else [group for group in known.keys() - queued - ahead.keys() if _is_old(known[group])]
             append(tables.open[name], batch, files[name], seen=seen, moved=ahead, gone=gone)
             rows += sum(file.rows for file in files[name])
@@ -307,8 +313,3 @@ def _position(group: TakenGroup, done: LakeGroup) -> Position | None:
 def _is_old(position: Position) -> bool:
     """Return whether a WAL was begun long ago, so that no claim of its queue is under way, which a listing could miss."""
     return time.time() * 1000 - parse_wal_name(position[0]).timestamp > FORGET_SECONDS * 1000
-
-
-def _order(position: Position) -> tuple[int, int]:
-    """Return a value by which a group's positions are ordered."""
-    return parse_wal_name(position[0]).timestamp, position[1]

@@ -15,20 +15,20 @@ from functools import partial
 
 from walferry.base.errors import WalferryError, text_of
 from walferry.base.records import Record
-from walferry.base.texts import visible
 from walferry.engine.counters import Counters
 from walferry.engine.summary import GroupSummary, Status, shown_ms
-from walferry.hbase.names import TABLE, WalName, parse_wal_name
+from walferry.hbase.names import WalName
 from walferry.hbase.wal.errors import WalError
 from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.load.earlier_loads import initial_snapshots
-from walferry.replication.filters.entry_filter import KeptEdits, filter_batch
+from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.sinks.iceberg.changes import Changes, Wal, changes_of, days_in, tables_in
-from walferry.replication.sinks.iceberg.commits import FirstCopy, LakeError, Position
+from walferry.replication.sinks.changes import Changes, Wal, changes_of, days_in
+from walferry.replication.sinks.errors import OnlyCells
+from walferry.replication.sinks.iceberg.commits import FirstCopy, LakeError
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, DataFiles, Target
-from walferry.replication.sinks.of_peer import bulk_loads_in
-from walferry.replication.source.cluster import SourceCluster, VisibilityLabels
+from walferry.replication.sinks.of_peer import check_only_cells
+from walferry.replication.sinks.positions import Position, is_behind
 from walferry.replication.source.session import Session, open_session
 from walferry.shipping.attempt import why_stopped
 from walferry.shipping.candidates import Candidate
@@ -51,13 +51,6 @@ log = logging.getLogger(__name__)
 
 class _Void(Exception):
     """Files could not be written: nothing of what the task has read counts. A signal, not an error."""
-
-
-class NotForLake(WalError):
-    """An entry has what a table of changes cannot have."""
-
-    retry_helps = False
-    advice = "The docs' page on lakes says what to do; until then this queue waits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,9 +208,10 @@ class _Reading:
     def _take(self, number: int, batch: WalBatch, rules: FilterRules, path: str) -> None:
         """Take all changes of some entries, or none if one of them raises WalError. Raises _Void if a file cannot be written."""
         kept = filter_batch(batch, rules, path)
-        let_go = _check(batch, kept, rules, self._of.job.source, path)
+        let_go, tables = check_only_cells(batch, kept, rules, self._of.job.source, path)
+        if (days := days_in(batch, kept)) > MOST_DAYS:
+            raise OnlyCells(path, batch.entry_offset(0), f"the entries from here on were written on {days:,} days")
         name, cells, added = self._of.wals[number].queued.name, int(kept.cells.sum()), 0
-        tables = tables_in(batch, kept, path)
         unknown = self._has_unknown(tables, batch, path)
         self._read_fences(tables, name, batch, path)
         if not unknown:
@@ -241,27 +235,25 @@ class _Reading:
     def _has_unknown(self, tables: Mapping[str, int], batch: WalBatch, path: str) -> bool:
         """Note tables that are not among the targets, which the driver makes. Returns whether there are any so far.
 
-        Raises NotForLake for a table that cannot get edits, and for a name that is none.
+        Raises OnlyCells for a table that cannot get edits.
         """
         for name, entry in sorted(tables.items(), key=lambda pair: pair[1]):
-            if (why := self._of.refused.get(name)) is None and name not in self._targets and not TABLE.fullmatch(name):
-                why = f"{visible(name, MAX_SHOWN_CHARS)} is not the name of a table"
-            if why is not None:
-                raise NotForLake(path, batch.entry_offset(entry), why)
+            if (why := self._of.refused.get(name)) is not None:
+                raise OnlyCells(path, batch.entry_offset(entry), why)
         self._unknown |= tables.keys() - self._targets.keys()
         if self._unknown and not self._unknown_since:
             self._unknown_since = time.monotonic()
         return bool(self._unknown)
 
     def _read_fences(self, tables: Mapping[str, int], wal: WalName, batch: WalBatch, path: str) -> None:
-        """Read what first copies of these tables contain, if that may be in the WAL. Raises NotForLake, ConnectError."""
+        """Read what first copies of these tables contain, if that may be in the WAL. Raises OnlyCells, ConnectError."""
         for name in sorted(tables.keys() & self._copied.keys() - self._fences.keys()):
             if (copied := self._copied[name]).until < wal.timestamp:
                 continue
             try:
                 self._fences[name] = fences_of(self._session, self._of.job.peer_id, name, copied)
             except LakeError as error:
-                raise NotForLake(path, batch.entry_offset(tables[name]), str(error)) from error
+                raise OnlyCells(path, batch.entry_offset(tables[name]), str(error)) from error
 
     def _knows_enough(self) -> bool:
         """Return whether the tables that were met are to be made now, though there may be more."""
@@ -275,11 +267,7 @@ class _Reading:
         position = self._of.behind.get(changes.table)
         if position is None:
             return changes
-        last = parse_wal_name(position[0])
-        if wal.timestamp > last.timestamp:
-            return changes
-        offset = position[1] if wal.text == last.text else (1 << 63) - 1
-        return changes.only(changes.rows.column("offset").to_numpy() >= offset)
+        return changes.only(is_behind(position, wal, changes.rows.column("offset").to_numpy()))
 
     def _summary(self) -> GroupSummary:
         """Return the counts, with what would be shipped by the end of the task: before that, nothing is."""
@@ -289,19 +277,3 @@ class _Reading:
             return summary
         age = max(0, int(time.time() * 1000) - self._last_written)
         return replace(summary, timestampOfLastShippedOp=self._last_written, ageOfLastShippedOp=age)
-
-
-def _check(batch: WalBatch, kept: KeptEdits, rules: FilterRules, source: SourceCluster, path: str) -> list[str]:
-    """Return the files of bulk loads that the peer does not get.
-
-    Raises NotForLake at the first entry with what a table of changes cannot have.
-    """
-    bulk_loads, let_go = bulk_loads_in(batch, kept, rules, source, path)
-    for entry in bulk_loads:
-        raise NotForLake(path, batch.entry_offset(entry), "it is a bulk load, whose cells are in HFiles and not in the WAL")
-    if (days := days_in(batch, kept)) > MOST_DAYS:
-        raise NotForLake(path, batch.entry_offset(0), f"the entries from here on were written on {days:,} days")
-    if source.visibility_labels != VisibilityLabels.SHIP:
-        for labelled in kept.labelled.nonzero()[0]:
-            raise NotForLake(path, batch.entry_offset(int(labelled)), "it has visibility labels, which a lake does not heed")
-    return let_go

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.hbase.wal.encoder import Cell
 from tests.unit.replication.sinks.iceberg.lake import changes, entry
 from walferry.load.records import Load
-from walferry.replication.sinks.iceberg.changes import Changes
+from walferry.replication.sinks.changes import Changes
 from walferry.shipping.lake.copied import CopiedRows, Fence, Fences, gaps, newest
 
 KEYS = [b"", b"b", b"d", b"f", b"h", b""]  # borders of regions that are copied, from first to last

@@ -199,7 +199,7 @@ def test_cells_with_labels_stop_the_group_before_them(site: Site) -> None:
     site.write([entry(put(b"a")), entry(labelled), entry(put(b"c"))])
     found = site.read("t")
     assert status(found)[0] is Status.FAILED
-    assert "it has visibility labels, which a lake does not heed" in status(found)[1]
+    assert "it has visibility labels, which nobody there heeds" in status(found)[1]
     assert rows(found) == 1
 
 

@@ -15,7 +15,7 @@ multi            clientService.Multi: the requests and their results
 action_errors    the meaning of the exceptions in these results
 calls            makes the calls of a round side by side, and reports what each has done and what has failed
 
-tries            the deadlines, pauses and reports that a sender's tries share, whatever they send
+tries            which errors of HBase's servers pass, and the waits after them
 connections      a sender's connections to the peer cluster's RegionServers, and its share of the calls under way there
 peer_cluster     the cluster of a peer while a group is shipped to it: its ZooKeeper and its RegionServers
 manager          chooses the RegionServers that take shipments

@@ -42,7 +42,8 @@ from walferry.replication.sinks.hbase.locations import Locations, LocationsUnkno
 from walferry.replication.sinks.hbase.multi import METHOD
 from walferry.replication.sinks.hbase.rounds import MAX_ACTIONS, MAX_BYTES, Most, Places, calls_of_round
 from walferry.replication.sinks.hbase.shipment import Shipment
-from walferry.replication.sinks.hbase.tries import NEVER_TRIED, SendTerms, Tries
+from walferry.replication.sinks.hbase.tries import HBaseTries
+from walferry.replication.sinks.tries import NEVER_TRIED, SendTerms
 
 PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
 
@@ -109,7 +110,7 @@ class DirectShipper:
 
     def __init__(self, locations: Locations, terms: SendTerms, share: Share | None = None) -> None:
         self._locations = locations
-        self._tries = Tries(terms, PASSING)
+        self._tries = HBaseTries(terms, PASSING)
         # Limits of a request. Fewer actions, once the peer cluster has refused a request because of their number.
         self._most = Most(MAX_ACTIONS, min(MAX_BYTES, terms.settings.shipment_bytes))
         self._pace: int | None = None  # the number of actions in a request while the peer cluster throttles

@@ -31,7 +31,7 @@ from walferry.replication.sinks.hbase.direct import DirectShipper
 from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
-from walferry.replication.sinks.hbase.tries import SendTerms
+from walferry.replication.sinks.tries import SendTerms
 
 CONNECT_SLEEP_SECONDS = 2.0
 FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported soon, and a slow ensemble is still reached

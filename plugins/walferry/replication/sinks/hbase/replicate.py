@@ -22,7 +22,8 @@ from walferry.replication.sinks.hbase.connections import LAST_CONNECT_SECONDS, c
 from walferry.replication.sinks.hbase.manager import NoSinks, SinkManager
 from walferry.replication.sinks.hbase.requests import RequestPart
 from walferry.replication.sinks.hbase.shipment import Shipment
-from walferry.replication.sinks.hbase.tries import NEVER_TRIED, SendTerms, Tries
+from walferry.replication.sinks.hbase.tries import HBaseTries
+from walferry.replication.sinks.tries import NEVER_TRIED, SendTerms
 
 METHOD = "ReplicateWALEntry"
 PASSING = (NoSinks, *tries.PASSING)
@@ -41,7 +42,7 @@ class Shipper:
         self._sinks = sinks
         self._login = terms.login
         self._clock = terms.clock
-        self._tries = Tries(terms, PASSING)
+        self._tries = HBaseTries(terms, PASSING)
         self._connections: dict[ServerName, Connection] = {}
         self._overdue_at: float | None = None
         self._calling: ServerName | None = None

@@ -60,6 +60,8 @@ class Transport:
 class HBaseSink(PeerCluster):
     """The peer cluster, to which edits are shipped as the settings say. Bulk loads of `source` go through `hfiles`."""
 
+    most_senders: int | None = None
+
     def __init__(
         self, peer: Peer, settings: PeerSettings, deadline: float, *, source: SourceCluster, hfiles: HFileSender,
         login: Login, stop: threading.Event, on_failure: Callable[[], None] = lambda: None, right: Right | None = None,

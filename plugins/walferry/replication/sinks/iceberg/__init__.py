@@ -1,6 +1,5 @@
 """Apache Iceberg as the target: each edit becomes rows of a table of changes, which is only ever appended to.
 
-    changes         the columns of a table of changes, and the cells of WALs in these columns
     data_files      writes changes as Parquet files, sorted, a file for each day
     commits         appends files to a table, together with the positions up to which it then has all edits
 

@@ -49,8 +49,9 @@ from pyiceberg.types import BinaryType, ListType, LongType, NestedField, StringT
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.hbase.names import parse_wal_name
-from walferry.replication.sinks.iceberg.changes import SCHEMA as COLUMNS
+from walferry.replication.sinks.changes import SCHEMA as COLUMNS
 from walferry.replication.sinks.iceberg.data_files import ChangeFile
+from walferry.replication.sinks.positions import Position
 
 POSITIONS = "walferry.positions."  # and the feed
 PART = re.compile(r"[0-9a-f]{32}")  # the name of a part of a copy
@@ -59,9 +60,6 @@ TRIES = 20  # of a commit, if others keep writing to the table
 RETRY_SECONDS = 0.1  # grows with each try
 MAX_RETRY_SECONDS = 5.0
 MAX_SHOWN_CHARS = 300
-
-Position = tuple[str, int]
-"""A WAL, by its name, and an offset in it before which the table has all edits of the WAL's group."""
 
 _KINDS = {
     "binary": BinaryType(),

@@ -26,7 +26,7 @@ from pyiceberg.typedef import Record as Partition
 
 from walferry.base.kernels.types import Ints
 from walferry.base.records import Record
-from walferry.replication.sinks.iceberg.changes import NO_DAY, SCHEMA, Changes
+from walferry.replication.sinks.changes import NO_DAY, SCHEMA, Changes
 
 MEMORY_BYTES = 256 << 20  # of changes that a task holds; sorting takes as much again for one table
 FILE_BYTES = 128 << 20  # of changes in memory, which become a file of a quarter to a half of that

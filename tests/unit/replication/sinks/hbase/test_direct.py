@@ -31,7 +31,8 @@ from walferry.replication.sinks.hbase.connections import Share
 from walferry.replication.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.replication.sinks.hbase.locations import Locations
 from walferry.replication.sinks.hbase.rounds import Most
-from walferry.replication.sinks.hbase.tries import SETTLE_SECONDS, SendTerms
+from walferry.replication.sinks.hbase.tries import SETTLE_SECONDS
+from walferry.replication.sinks.tries import SendTerms
 
 BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit"
 

@@ -19,7 +19,7 @@ from walferry.replication.sinks.hbase import replicate
 from walferry.replication.sinks.hbase.connections import connection_to
 from walferry.replication.sinks.hbase.manager import SinkManager
 from walferry.replication.sinks.hbase.replicate import Shipper
-from walferry.replication.sinks.hbase.tries import SendTerms
+from walferry.replication.sinks.tries import SendTerms
 
 
 @dataclass(frozen=True)

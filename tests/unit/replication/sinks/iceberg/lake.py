@@ -18,7 +18,7 @@ from walferry.hbase.wal.scan import scan_entries
 from walferry.hbase.wal.wal_batches import WalBatch
 from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules
-from walferry.replication.sinks.iceberg.changes import Changes, Wal, changes_of
+from walferry.replication.sinks.changes import Changes, Wal, changes_of
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, DataFiles, Target
 
 RULES = FilterRules(UUID(int=5), UUID(int=6))

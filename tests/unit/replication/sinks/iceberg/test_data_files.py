@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from walferry.replication.sinks.changes import DAY_MS
 from walferry.replication.sinks.iceberg import data_files as module
-from walferry.replication.sinks.iceberg.changes import DAY_MS
 from walferry.replication.sinks.iceberg.commits import Batch, Positions, append, table_of
 from walferry.replication.sinks.iceberg.data_files import DataFiles, Target
 

@@ -1,4 +1,4 @@
-"""The DAGs of a peer whose edits go into a lake: batches and a first copy, through spark-submit and through Spark Connect."""
+"""The DAGs of peers whose edits go into a lake or to Kafka, through spark-submit and through Spark Connect."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from pyiceberg.catalog import Catalog
 from demo.lake import CATALOG, settings
 from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
+from embedded.kafka import Kafka
 from embedded.spark_connect import ConnectServer
 from embedded.wire import put
-from walferry.admin.creating import create, lake_key
+from tests.cluster.streams import avro_events, make_topics
+from walferry.admin.creating import create, to_kafka, to_lake
 from walferry.admin.peers import peer_admin
 from walferry.airflow.operators.run_batch import RunBatchOperator
 from walferry.replication.source.connection import from_env
@@ -55,7 +57,7 @@ def table(source: JavaClient, unique: Callable[[str], str]) -> Iterator[str]:
 def peer(source: JavaClient, table: str, catalog: Catalog, unique: Callable[[str], str]) -> Iterator[str]:
     peer = unique("peer")
     with peer_admin(from_env("hbase_source")) as admin:
-        create(admin, peer, lake_key(admin, peer), table_cfs={table: ()}, lake=CATALOG)
+        create(admin, peer, None, table_cfs={table: ()}, goes_to=to_lake(CATALOG))
     yield peer
     source.remove_peer(peer)
 
@@ -99,7 +101,7 @@ def test_a_first_copy_and_the_batch_after_it_bring_each_cell_once(
     source.roll_wals()
     peer = unique("peer")
     with peer_admin(from_env("hbase_source")) as admin:
-        create(admin, peer, lake_key(admin, peer), table_cfs={table: ()}, lake=CATALOG)
+        create(admin, peer, None, table_cfs={table: ()}, goes_to=to_lake(CATALOG))
     try:
         source.write(table, [put("r5", {"f:q": b"v"})])
         with ConnectServer(tmp_path / "connect") if through == "Spark Connect" else nullcontext() as connect:
@@ -119,3 +121,31 @@ def test_a_first_copy_and_the_batch_after_it_bring_each_cell_once(
         assert refused.tasks["check", None] == "failed"
     finally:
         source.remove_peer(peer)
+
+
+@pytest.mark.capability("a batch to Kafka")
+def test_a_batch_brings_edits_to_kafka_by_spark_submit_and_by_connect(
+    replicate_peer: Callable[..., Run], source: JavaClient, table: str, unique: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    peer, topic = unique("peer"), f"default.{table}"
+    with Kafka(tmp_path / "kafka") as broker:
+        make_topics(broker, [topic])
+        with peer_admin(from_env("hbase_source")) as admin:
+            create(admin, peer, None, table_cfs={table: ()}, goes_to=to_kafka(broker.servers))
+        try:
+            source.write(table, [put(f"r{n}", {"f:q": b"v"}) for n in range(5)])
+            run = replicate_peer(peer=peer, deadline=120)
+            assert run.state == "success", run.reports
+            totals = run.reports[peer]["totals"]
+            assert (totals["shippedOps"], totals["shippedCells"]) == (5, 5)
+            assert [group["sink"] for group in run.reports[peer]["groups"]] == ["kafka"]
+            source.write(table, [put("r5", {"f:q": b"v"})])
+            with ConnectServer(tmp_path / "connect") as connect:
+                monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", connect.connection)
+                run = replicate_peer(peer=peer, deadline=120)
+            assert run.state == "success", run.reports
+            assert not run.reports[peer]["by_spark_submit"]
+            assert sorted(event["key"] for event in avro_events(broker, topic)) == [b"r%d" % n for n in range(6)]
+        finally:
+            source.remove_peer(peer)

@@ -13,10 +13,10 @@ from tests.unit.hbase.wal.encoder import Cell, Entry
 from tests.unit.hbase.wal.strategies import TYPE_NAMES, cells
 from walferry.hbase.wal.cells import split_cells
 from walferry.replication.filters.entry_filter import filter_batch, table_name
-from walferry.replication.sinks.iceberg import changes as module
-from walferry.replication.sinks.iceberg.changes import DAY_MS, LATEST_MS, NO_DAY, SCHEMA
+from walferry.replication.sinks import changes as module
+from walferry.replication.sinks.changes import DAY_MS, LATEST_MS, NO_DAY, SCHEMA
 
-from .lake import RULES, WAL, changes, entry, put, wal_batch
+from .iceberg.lake import RULES, WAL, changes, entry, put, wal_batch
 
 OF_ENTRIES = ("write_time", "wal_group", "wal", "offset", "cell")  # null for cells of a first copy
 families = st.sampled_from([b"f", b"g", b"h"])
