@@ -108,6 +108,8 @@ bench: java kernels
 	$(PYTHON) -m bench.hfiles
 	$(PYTHON) -m bench.replication
 	$(PYTHON) -m bench.several_peers
+	$(PYTHON) -m bench.changes
+	$(PYTHON) -m bench.kafka
 	$(PYTHON) -m bench.far
 	$(PYTHON) -m bench.protections
 	$(PYTHON) -m bench.start
