@@ -15,7 +15,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from uuid import UUID
 
@@ -64,6 +64,26 @@ def timed(work: Callable[[], object], process: psutil.Process) -> tuple[float, f
     return time.perf_counter() - began, after.user + after.system - before.user - before.system
 
 
+def in_turns(
+    ways: Mapping[str, tuple[Callable[[], object], psutil.Process]], *, warm_up: int
+) -> dict[str, list[tuple[float, float]]]:
+    """Do the work of all ways in turns. Returns what `timed` says of each round behind those that warm up."""
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    for number in range(ROUNDS + warm_up):
+        for way, (work, process) in ways.items():
+            one = timed(work, process)
+            if number >= warm_up:
+                found[way].append(one)
+    return found
+
+
+def print_ratio(found: Mapping[str, list[tuple[float, float]]], ours: str, other: str) -> None:
+    """Print how many times as fast our way is, round by round, and how many times as little processor time it takes."""
+    pairs = list(zip(found[ours], found[other], strict=True))
+    wall, cpu = (statistics.median(theirs[i] / mine[i] for mine, theirs in pairs) for i in (0, 1))
+    print(f"  {ours} / {other}, median of the rounds: {wall:.2f} (in CPU time {cpu:.2f})", flush=True)
+
+
 def rows_in_spark(files: list[ChangeFile], folder: Path) -> DataFrame:
     spark = (
         SparkSession.builder.master("local[1]").appName("bench").config("spark.ui.enabled", "false")
@@ -86,21 +106,14 @@ def compare(wal: Path, table: Table, folder: Path) -> None:
         "Walferry": (lambda: write_changes(wal, name, target), psutil.Process()),
         "Spark": (lambda: rows.write.mode("overwrite").parquet(out), jvm),
     }
-    found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
-    for number in range(ROUNDS + 2):  # the first two warm the JVM up
-        for way, (work, process) in ways.items():
-            one = timed(work, process)
-            if number >= 2:
-                found[way].append(one)
+    found = in_turns(ways, warm_up=2)  # of the JVM
     bytes_of = {"Walferry": sum(file.size for file in files), "Spark": _bytes_in(folder / "spark")}
     print(f"WAL of {size:.0f} MB; MB of the WAL a second, round by round")
     for way, runs in found.items():
         rounds = " ".join(f"{size / wall:5.0f}" for wall, _ in runs)
         cpu = statistics.median(size / each for _, each in runs)
         print(f"  {way:9} {rounds}   per CPU-second {cpu:5.0f}; files of {bytes_of[way] / 1e6:.0f} MB")
-    pairs = list(zip(found["Walferry"], found["Spark"], strict=True))
-    wall, cpu = (statistics.median(spark[i] / ours[i] for ours, spark in pairs) for i in (0, 1))
-    print(f"  Walferry / Spark, median of the rounds: {wall:.2f} (in CPU time {cpu:.2f})")
+    print_ratio(found, "Walferry", "Spark")
 
 
 def _bytes_in(folder: Path) -> int:

@@ -11,14 +11,12 @@ copy of everything. Both send from Python, with the same settings, one process e
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -26,7 +24,7 @@ import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.changes import table_in, timed
+from bench.changes import in_turns, print_ratio, table_in
 from bench.wal_read import MEGABYTES, HBaseReader, make_keys
 from embedded.kafka import Kafka
 from walferry.hbase.files.systems import open_wal
@@ -42,7 +40,6 @@ from walferry.replication.sinks.kafka.sender import PRODUCER, KafkaRequest, Kafk
 from walferry.replication.sinks.kafka.sink import Entries
 from walferry.replication.sinks.tries import SendTerms
 
-ROUNDS = int(os.environ.get("WALFERRY_BENCH_WAL_ROUNDS", "5"))
 RULES = FilterRules(UUID(int=1), UUID(int=2))
 SHIPMENT_ENTRIES = 8_000  # some 2 MiB of cells, as the default is
 SECONDS = 60.0
@@ -91,16 +88,12 @@ def compare(wal: Path, form: Records, servers: str) -> None:
         for record in maker.records(routed)
         for topic in record.topics
     ]
-    ways: dict[str, Callable[[], Any]] = {
-        "Walferry": lambda: send_in_transactions(wal, maker, servers),
-        "producer": lambda: send_alone(records, servers),
+    this = psutil.Process()
+    ways: dict[str, tuple[Callable[[], object], psutil.Process]] = {
+        "Walferry": (lambda: send_in_transactions(wal, maker, servers), this),
+        "producer": (lambda: send_alone(records, servers), this),
     }
-    found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
-    for number in range(ROUNDS + 1):  # the first one warms up
-        for way, work in ways.items():
-            one = timed(work, psutil.Process())
-            if number:
-                found[way].append(one)
+    found = in_turns(ways, warm_up=1)
     bytes_sent = sum(len(key) + len(value) for _, key, value in records) / 1e6
     print(f"{form}: WAL of {size:.0f} MB, {len(records):,} records of {bytes_sent:.0f} MB; MB of the WAL a second")
     for way, runs in found.items():
@@ -108,9 +101,7 @@ def compare(wal: Path, form: Records, servers: str) -> None:
         cpu = statistics.median(size / each for _, each in runs)
         rate = statistics.median(len(records) / wall for wall, _ in runs)
         print(f"  {way:9} {rounds}   per CPU-second {cpu:5.1f}; {rate:,.0f} records a second")
-    pairs = list(zip(found["Walferry"], found["producer"], strict=True))
-    wall, cpu = (statistics.median(alone[i] / ours[i] for ours, alone in pairs) for i in (0, 1))
-    print(f"  Walferry / producer, median of the rounds: {wall:.2f} (in CPU time {cpu:.2f})", flush=True)
+    print_ratio(found, "Walferry", "producer")
 
 
 def main() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from tests.cluster.walferry_runs import roll
 from tests.unit.replication.sinks.iceberg.lake import rows_of
 from walferry.admin.creating import create, to_lake
 from walferry.admin.peers import peer_admin
-from walferry.engine.summary import GroupSummary
+from walferry.engine.summary import GroupSummary, Status
 from walferry.jobs.workers import LocalProcesses
 from walferry.shipping.lake.catalog import open_catalog
 from walferry.shipping.ship_run import ShipRun, ship_queued
@@ -93,6 +95,26 @@ def deadly(step: Callable[..., Any], chance: random.Random, risk: float) -> Call
         return done
 
     return either
+
+
+def kill_again_and_again(
+    fed: Fed, keep_shipping: Callable[..., None], kills: int, alive: tuple[float, float], within: float
+) -> None:
+    """Write, and kill a process that ships, so many times after a time by chance. Then ship the rest within some seconds."""
+    context, chance = get_context("fork"), random.Random(5)
+    for number in range(kills):
+        write(fed, chance, 20, 20 * number)
+        roll(fed.sides.at, fed.peer)
+        process = context.Process(target=keep_shipping, args=(fed.run(f"run {number}"), number))
+        process.start()
+        process.join(chance.uniform(*alive))
+        process.kill()
+        process.join()
+    deadline = time.monotonic() + within
+    while any(s.status is not Status.DONE for s in fed.batch(run_id="last")):
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    fed.is_complete()
 
 
 def lake() -> Catalog:

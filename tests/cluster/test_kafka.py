@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import pytest
 from confluent_kafka import Producer
 
 from embedded.wire import delete_column, put
-from tests.cluster.feeds import deadly, unfed, write
+from tests.cluster.feeds import deadly, kill_again_and_again, unfed, write
 from tests.cluster.replaying import now
 from tests.cluster.streams import (
     Streamed,
@@ -113,20 +112,7 @@ def small(streamed: Streamed) -> Streamed:
 
 @pytest.mark.timeout(900)
 def test_drivers_and_tasks_that_are_killed_again_and_again_bring_each_cell_once(small: Streamed) -> None:
-    context, chance = get_context("fork"), random.Random(5)
-    for number in range(KILLS):
-        write(small, chance, 20, 20 * number)
-        roll(small.sides.at, small.peer)
-        process = context.Process(target=keep_shipping, args=(small.run(f"run {number}"), number))
-        process.start()
-        process.join(chance.uniform(1.0, 5.0))
-        process.kill()
-        process.join()
-    deadline = time.monotonic() + 180
-    while any(s.status is not Status.DONE for s in small.batch(run_id="last")):
-        assert time.monotonic() < deadline
-        time.sleep(1)
-    small.is_complete()
+    kill_again_and_again(small, keep_shipping, KILLS, alive=(1.0, 5.0), within=180)
 
 
 def test_the_rules_of_the_kafka_proxy_say_what_goes_where_as_its_avro(unstreamed: Streamed) -> None:

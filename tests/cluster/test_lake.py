@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from demo.lake import CATALOG, settings
 from embedded.wire import put
 from tests.cluster.conftest import Sides
-from tests.cluster.feeds import Fed, create_table, deadly, fed, lake, unfed, write
+from tests.cluster.feeds import Fed, create_table, deadly, fed, kill_again_and_again, lake, unfed, write
 from tests.cluster.walferry_runs import plan, positions, roll
 from walferry.base.errors import WalferryError
 from walferry.cli.main import main
@@ -202,17 +201,4 @@ def keep_shipping(run: ShipRun, seed: int) -> None:
 
 @pytest.mark.timeout(900)
 def test_drivers_that_are_killed_again_and_again_bring_each_cell_once(fed: Fed) -> None:
-    context, chance = get_context("fork"), random.Random(5)
-    for number in range(KILLS):
-        write(fed, chance, 20, 20 * number)
-        roll(fed.sides.at, fed.peer)
-        process = context.Process(target=keep_shipping, args=(fed.run(f"run {number}"), number))
-        process.start()
-        process.join(chance.uniform(0.2, 4.0))
-        process.kill()
-        process.join()
-    deadline = time.monotonic() + 120
-    while any(s.status is not Status.DONE for s in fed.batch(run_id="last")):
-        assert time.monotonic() < deadline
-        time.sleep(1)
-    fed.is_complete()
+    kill_again_and_again(fed, keep_shipping, KILLS, alive=(0.2, 4.0), within=120)

@@ -19,7 +19,6 @@ from walferry.replication.peers.settings import (
     BANDWIDTH,
     HFILES_WITH,
     KAFKA,
-    KAFKA_RULES,
     MARKS,
     NAMESPACES,
     PAUSED,
@@ -27,10 +26,8 @@ from walferry.replication.peers.settings import (
     PREFIX,
     SETTABLE,
     Setting,
-    brokers,
     heeded,
 )
-from walferry.replication.peers.topic_rules import TopicRules
 from walferry.replication.source.peers import read_peer, read_peers, successor
 
 
@@ -103,8 +100,7 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
     texts = {_settable(name): text.strip() for name, text in values.items()}
     try:
         meant = {setting: setting.parse(text) if text else setting.default for setting, text in texts.items()}
-        texts |= {KAFKA: brokers(texts[KAFKA])} if KAFKA in texts else {}
-        TopicRules.parse(texts.get(KAFKA_RULES, ""))
+        texts |= {KAFKA: meant[KAFKA]} if meant.get(KAFKA) else {}  # in the form that all spellings share
     except ValueError as error:
         raise Refused(str(error)) from error
     before = admin.managed(peer_id)

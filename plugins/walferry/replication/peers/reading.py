@@ -100,11 +100,11 @@ class Peer:
     @property
     def kafka(self) -> str | None:
         """The brokers of Kafka to which its edits go, as hosts and ports; None if they go elsewhere."""
-        text = settings.KAFKA.text(self.config)
         try:
-            return settings.brokers(text) if text else None
-        except ValueError:  # check_ours refuses it
-            return text
+            found: str | None = settings.KAFKA.of(self)
+            return found
+        except PeerError:  # PeerSettings refuses it
+            return settings.KAFKA.text(self.config)
 
     @property
     def kafka_records(self) -> settings.Records:
@@ -114,12 +114,7 @@ class Peer:
     @property
     def kafka_rules(self) -> TopicRules:
         """Which of its cells go into which topics of Kafka. Raises PeerError."""
-        try:
-            return TopicRules.parse(settings.KAFKA_RULES.text(self.config))
-        except ValueError as error:
-            raise PeerError(
-                self.id, f"in its configuration, {settings.KAFKA_RULES.key}: {error}", "Correct it with `peers set`"
-            ) from error
+        return settings.KAFKA_RULES.of(self) or TopicRules()
 
     @property
     def in_hbase(self) -> bool:

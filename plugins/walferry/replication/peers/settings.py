@@ -18,7 +18,7 @@ This module imports no ZooKeeper client: DAG files and the source's connection i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Protocol
@@ -104,6 +104,7 @@ class Setting:
     unit: str = ""
     hbase: bool = False  # HBase reads the setting too, by its name alone
     kind: type = str
+    read: Callable[[str], Any] | None = None  # parses the text, and raises ValueError; None: as `kind` says
     default: Any = None  # in seconds, where the unit is ms
     attribute: str = ""  # the attribute of PeerSettings
 
@@ -148,6 +149,11 @@ class Setting:
 
     def parse(self, text: str, key: str = "") -> Any:
         """Parse a text. Raises a ValueError that names the key, the text and the allowed values."""
+        if self.read is not None:
+            try:
+                return self.read(text)
+            except ValueError as error:
+                raise ValueError(f"{key or self.key}: {error}") from None
         plain = text.strip().lower()
         if self.kind is str:
             return text
@@ -256,7 +262,8 @@ class PeerSettings:
                 f"Remove it, or correct its name; Walferry knows {MANAGED.key} and {', '.join(each.key for each in SHIPPING)}",
             )
         PAUSED.of(peer)  # raises: whether the peer is paused is never guessed
-        check_kafka(peer.id, peer.config)
+        for setting in _OF_KAFKA:
+            setting.of(peer)  # raises: where edits go is never guessed either
         own = {setting.attribute: value for setting in SHIPPING if (value := setting.of(peer)) is not None}
         return cls(**parsed(settings) | own)  # the connection's settings were checked when it was read
 
@@ -283,11 +290,12 @@ HFILES_WITH = Setting("walferry.hfiles.with", "id of a peer", "`peers set ID hfi
 LAKE = Setting("walferry.lake", "name of a catalog of Iceberg", "`peers create --lake`",
                "its edits go into [tables of changes](lake.md) of that catalog, and to no HBase cluster")
 KAFKA = Setting("walferry.kafka", "hosts and ports of brokers", "`peers create --kafka`",
-                "its edits go to [Kafka](kafka.md), and to no HBase cluster")
+                "its edits go to [Kafka](kafka.md), and to no HBase cluster", read=brokers)
 KAFKA_RECORDS = Setting("walferry.kafka.records", "", "`peers set ID kafka.records=debezium`",
                         "the form of [its records](kafka.md#the-records) in Kafka", kind=Records, default=Records.AVRO)
 KAFKA_RULES = Setting("walferry.kafka.rules", "a rules file of HBase's Kafka proxy", "`peers create --rules FILE`",
-                      "which edits go into which [topics](kafka.md#topics); without it each table has its own")
+                      "which edits go into which [topics](kafka.md#topics); without it each table has its own",
+                      read=TopicRules.parse)
 HANDED_BACK_TO = Setting("walferry.handed-back-to", "id of a peer", "`peers hand-back`",
                          "HBase is to ship that peer instead of this one. It says nothing if there is no such peer")
 SUCCEEDS = Setting("walferry.succeeds", "id of a peer", "`peers hand-back`",
@@ -328,16 +336,6 @@ SETTABLE = {each.name: each for each in (*SHIPPING, MAX_LAG, PEER_CONN_ID, HFILE
 _ANYWHERE = (MAX_LAG, NAMESPACES)
 # What a sink heeds that is not HBase's: pauses, patience, and sizes.
 _HEEDED = ("patience_seconds", "sleep_seconds", "retries_multiplier", "shipment_entries", "shipment_bytes", "buffer_bytes")
-
-
-def check_kafka(peer_id: str, config: Mapping[str, str]) -> None:
-    """Check what leads a peer's edits to Kafka. Raises PeerError."""
-    for setting, read in ((KAFKA, brokers), (KAFKA_RECORDS, KAFKA_RECORDS.parse), (KAFKA_RULES, TopicRules.parse)):
-        try:
-            if text := setting.text(config):
-                read(text)
-        except ValueError as error:
-            raise PeerError(peer_id, f"in its configuration, {setting.key}: {error}", "Correct it with `peers set`") from error
 
 
 def heeded(*, lake: bool = False, kafka: bool = False) -> tuple[Setting, ...]:
