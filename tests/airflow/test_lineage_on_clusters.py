@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from walferry.replication.source.cluster import canonical
 
 BATCH = "replicate_peer"
 ROWS = 7
+TOLD_SECONDS = 60.0
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -73,11 +76,20 @@ def of_cluster(address: ClusterAddress) -> str:
 
 
 def completed(events: Path, job: str) -> dict[str, Any]:
-    """The event of the end of a task of which Airflow's provider has told. Tasks that skipped themselves tell nothing."""
-    lines = map(json.loads, events.read_text().splitlines())
-    (event,) = (line for line in lines if line["job"]["name"] == job and line["eventType"] == "COMPLETE" and line["outputs"])
-    found: dict[str, Any] = event
-    return found
+    """The event of the end of a task of which Airflow's provider has told. Tasks that skipped themselves tell nothing.
+
+    A process of its own tells, perhaps after the run has ended.
+    """
+    give_up = time.monotonic() + TOLD_SECONDS
+    while True:
+        lines = map(json.loads, events.read_text().splitlines(keepends=True)) if events.exists() else iter(())
+        with suppress(ValueError):  # a line that is being written
+            for line in lines:
+                if line["job"]["name"] == job and line["eventType"] == "COMPLETE" and line["outputs"]:
+                    found: dict[str, Any] = line
+                    return found
+        assert time.monotonic() < give_up, "nothing was told"
+        time.sleep(0.5)
 
 
 def names(datasets: list[dict[str, Any]]) -> list[str]:

@@ -5,10 +5,10 @@ On a developer's machine: folder by folder, those that need little first, so tha
 In CI, after `make test`, tests take turns. A turn is one commit:
 
     1. files that stand on what the change touches, the nearest by imports first, as many as fit into TOUCHED_SECONDS
-    2. the turn's eighth of all files: `SHARD=<k>/8 make test-all` runs the same
-    3. the other files that the change touches, then the other eighths as they follow
+    2. the turn's twelfth of all files: `SHARD=<k>/12 make test-all` runs the same
+    3. the other files that the change touches, then the other twelfths as they follow
 
-The first two are in each run. So in eight turns that follow each other each file was run.
+The first two are in each run. So in twelve turns that follow each other each file was run.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tests.running.shards import deal
 
 TURN = "TESTS_TURN"  # the variable with the number of the turn, which grows by one from commit to commit
 SINCE = "TESTS_SINCE"  # the variable with the commit since which files count as changed
-TURNS = 8
-TOUCHED_SECONDS = 900.0  # of all processes together: the eighth of the turn has to begin within the same hour
+TURNS = 12
+TOUCHED_SECONDS = 900.0  # of all processes together: the twelfth of the turn has to begin within the same hour
 FOLDERS = ("unit", "zk", "embedded", "spark", "cluster", "airflow", "ui", "demo")
 
 
@@ -57,9 +57,9 @@ def files_in_turn(
         if spent > TOUCHED_SECONDS:
             break
         fitting.append(file)
-    eighths = deal(seconds, TURNS)
-    now, *later = [eighths[(turn + number) % TURNS] for number in range(TURNS)]
-    order = [*fitting, *now, *near, *(file for eighth in later for file in eighth)]
+    twelfths = deal(seconds, TURNS)
+    now, *later = [twelfths[(turn + number) % TURNS] for number in range(TURNS)]
+    order = [*fitting, *now, *near, *(file for twelfth in later for file in twelfth)]
     return {*fitting, *now}, list(dict.fromkeys(order))
 
 

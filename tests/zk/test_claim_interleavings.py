@@ -245,6 +245,7 @@ def claiming(zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch) -> Cal
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [QueueLayout.HBASE2, QueueLayout.CLASSIC])
 @pytest.mark.timeout(900)
 def test_no_interleaving_of_claims_loses_a_wal_or_leaves_it_in_two_queues(

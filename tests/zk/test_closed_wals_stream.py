@@ -371,6 +371,7 @@ def test_a_run_that_rolls_ships_what_it_closes_without_another_announcement(
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 def test_an_idle_source_costs_next_to_nothing(rolling: RollingSite, hbase: HBaseZNodes, at: SourceCluster) -> None:
     for _ in range(2):
         batch.roll(at, [PEER])

@@ -88,6 +88,7 @@ def test_the_role_is_kept_until_an_hmaster_waits_for_it(keeper: Keeper) -> None:
     assert keeper.said[-1] == f"HMaster {BACKUP} waits to become active, so this run gives it the master's role"
 
 
+@pytest.mark.slow
 def test_an_hmaster_that_waited_before_gets_it_only_after_a_while(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """It did not take the role while that was free: one that was started with --backup seldom looks whether there is a master."""
     monkeypatch.setattr(keeping, "BACKUP_SECONDS", 12.0)

@@ -228,7 +228,7 @@ def test_it_is_noted_until_when_a_server_s_open_wal_had_nothing_for_a_peer(
     assert now[two].quiet_ms > seen[two].quiet_ms
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_thousand_servers_are_asked_side_by_side_and_noted_in_one_znode(
     site: RollingSite, hbase: HBaseZNodes, zk: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

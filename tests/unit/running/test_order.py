@@ -1,4 +1,4 @@
-"""In CI, tests of a change come first, then another eighth in each turn; a developer's machine goes folder by folder."""
+"""In CI, tests of a change come first, then another twelfth in each turn; a developer's machine goes folder by folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_a_change_touches_comes_first_and_the_nearest_before_all() -> None:
     assert first >= set(ordered[:3])
 
 
-def test_what_is_touched_leaves_time_for_the_turn_s_eighth() -> None:
+def test_what_is_touched_leaves_time_for_the_turn_s_twelfth() -> None:
     known = dict.fromkeys(FILES, TOUCHED_SECONDS / 3)
     first, ordered = files_in_turn(FILES, 3, dict.fromkeys(FILES, 1), known)
     assert ordered[:3] == FILES[:3]
