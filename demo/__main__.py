@@ -145,7 +145,8 @@ def run_rounds(site: Site, airflow: Airflow, source: JavaClient, peer_cluster: J
 def feed_lake(site: Site, airflow: Airflow, source: JavaClient) -> bool:
     """Copy what the tables have into a lake, write a third round, ship it there, and query the lake.
 
-    Returns whether each cell is there once.
+    The command then makes tables of state of the changes, and compares them with the source. Returns whether each cell is there
+    once.
     """
     step("A second peer, whose edits go into a lake: tables of changes in Apache Iceberg")
     create = ["peers", "create", lake.PEER, "--lake", lake.CATALOG]
@@ -166,6 +167,9 @@ def feed_lake(site: Site, airflow: Airflow, source: JavaClient) -> bool:
         say(said)
     holds, lines = lake.query(lake.settings(site.folder / "lake"), edits.TABLES)
     say("\n".join(lines))
+    for command in (["merge", lake.PEER], ["verify", lake.PEER, "--versions", str(edits.VERSIONS)]):
+        say(f"$ walferry {' '.join(command)}")
+        say(commands.walferry(site.connection, *command).rstrip())
     return holds
 
 

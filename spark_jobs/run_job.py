@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
     from walferry.base.jobs import Job
 
-KINDS = ("ship", "replay", "copy", "verify")
+KINDS = ("ship", "replay", "copy", "verify", "merge")
 
 
 def job_class(kind: str) -> type[Job]:
@@ -31,6 +31,10 @@ def job_class(kind: str) -> type[Job]:
         from walferry.initial_snapshot.job import CopyRun
 
         return CopyRun
+    if kind == "merge":
+        from walferry.state_tables.merge_run import MergeRun
+
+        return MergeRun
     from walferry.verification.verify_run import VerifyRun
 
     return VerifyRun

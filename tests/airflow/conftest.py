@@ -39,6 +39,7 @@ DEFAULTS = {  # dag.test() keeps a run's parameters for the next
         "peer": None, "tables": None, "start_row": None, "stop_row": None, "start_time": None, "end_time": None, "versions": 1,
         "deleted": False, "recompares": 0, "recompare_seconds": 1, "repair": False, "from_files": False,
     },
+    "merge_changes": {"peer": None, "tables": None},
     "region_transitions": {"dry_run": True, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},
     "emergency_start": {"min_servers": 1, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},
     "region_master": {

@@ -16,8 +16,9 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
 from embedded.kafka import Kafka
 from embedded.spark_connect import ConnectServer
-from embedded.wire import put
+from embedded.wire import delete_row, put
 from tests.cluster.streams import avro_events, make_topics
+from tests.unit.replication.sinks.iceberg.lake import rows_of
 from walferry.admin.creating import create, to_kafka, to_lake
 from walferry.admin.peers import peer_admin
 from walferry.airflow.operators.run_batch import RunBatchOperator
@@ -89,9 +90,9 @@ def test_a_batch_brings_edits_into_the_lake_by_spark_submit_and_by_connect(
     assert rows(catalog, table) == [b"r%d" % n for n in range(6)]
 
 
-@pytest.mark.capability("a first copy into a lake")
+@pytest.mark.capability("a first copy into a lake, and a table of state", cases=("Spark Connect",))
 @pytest.mark.parametrize("through", ["spark-submit", "Spark Connect"])
-def test_a_first_copy_and_the_batch_after_it_bring_each_cell_once(
+def test_a_first_copy_and_the_batch_after_it_bring_each_cell_once_and_a_merge_the_state(
     run_dag: Callable[..., Run], replicate_peer: Callable[..., Run], source: JavaClient, table: str, catalog: Catalog,
     unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, through: str,
 ) -> None:  # fmt: skip
@@ -108,15 +109,18 @@ def test_a_first_copy_and_the_batch_after_it_bring_each_cell_once(
             if connect is not None:
                 monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", connect.connection)
             run = run_dag("initial_snapshot", peer=peer)
-        assert run.state == "success", run.tasks
+            assert run.state == "success", run.tasks
+            source.write(table, [put("r6", {"f:q": b"v"}), put("r1", {"f:q": b"new"}), delete_row("r2")])
+            assert replicate_peer(peer=peer, deadline=120).state == "success"
+            merged = run_dag("merge_changes", peer=peer)
+            assert merged.state == "success", merged.tasks
         assert started == [peer]
         assert {name: run.report[name] for name in ("complete", "tables", "regions", "cells")} == {
             "complete": True, "tables": [table], "regions": 1, "cells": 6,
         }  # fmt: skip
-        assert rows(catalog, table) == [b"r%d" % n for n in range(6)]
-        source.write(table, [put("r6", {"f:q": b"v"})])
-        assert replicate_peer(peer=peer, deadline=120).state == "success"
-        assert rows(catalog, table) == [b"r%d" % n for n in range(7)]
+        assert rows(catalog, table) == [b"r0", b"r1", b"r1", b"r2", b"r2", b"r3", b"r4", b"r5", b"r6"]
+        state = rows_of(catalog.load_table(("default", table)))
+        assert sorted((each["row"], each["value"]) for each in state) == [(c.row, c.value) for c in source.scan_all(table)]
         refused = run_dag("initial_snapshot", peer=peer)
         assert refused.tasks["check", None] == "failed"
     finally:

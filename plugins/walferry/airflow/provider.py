@@ -24,6 +24,7 @@ _MODULES = {
         "operators.run_batch",
         "operators.ship_wals",
         "tasks.initial_snapshot",
+        "tasks.merging",
         "tasks.region_master",
         "tasks.replay",
         "tasks.verification",

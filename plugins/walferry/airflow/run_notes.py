@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 DAGS = frozenset({
     "initial_snapshot", "check_connections", "complete_hours", "drain_recovered_queue", "emergency_start", "hand_back_peer",
-    "quarantine_wal", "region_master", "region_transitions", "regionserver_failover", "replicate_peer", "replay_interval",
-    "retention", "verify_peer", "watch_replication",
+    "merge_changes", "quarantine_wal", "region_master", "region_transitions", "regionserver_failover", "replicate_peer",
+    "replay_interval", "retention", "verify_peer", "watch_replication",
 })  # fmt: skip
 MAX_LINES = 5
 SAME_CHARS = 60

@@ -6,6 +6,7 @@
     peers                        shows peers, and changes them
     wal, regions                 WALs and regions in transition
     batches, recovery, verify    ship a peer, drain dead servers' queues and compare tables, in processes of this machine
+    merge                        brings a lake's tables of state up to date, in these processes
     local_ship                   ships WAL groups in these processes
     checks                       shows what is wrong, and what to do about it
     own_root                     `walferry own-root`: shows whose Walferry's root in ZooKeeper is, and makes it ours

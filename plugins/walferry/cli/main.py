@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "drain": _Lazy("recovery", "Ship one dead server's queue."),
     "failover": _Lazy("recovery", "Claim and ship all queues of a dead RegionServer."),
     "verify": _Lazy("verify", "Compare a peer's tables at the source and at the peer cluster."),
+    "merge": _Lazy("merge", "Bring the tables of state of a peer's lake up to date."),
     "wal": _Lazy("wal", "Show the cells of WALs, and find out who wrote a row, when and where."),
     "compile": _Lazy("compile", "Compile the library's kernels beforehand, so that Spark's executors need not."),
     "pack": _Lazy("pack", "Pack the packages that Spark's executors need, for machines without them."),

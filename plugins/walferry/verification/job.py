@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from walferry.base.records import Record
 from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.tables.snapshots import SnapshotRegion
+
+if TYPE_CHECKING:
+    from walferry.state_tables.reading import StateFiles  # needs PyIceberg, which not everybody has
 
 
 @dataclass(frozen=True)
@@ -71,3 +75,4 @@ class TableRange:
     stop: bytes
     files: RangeFiles | None = None  # to compare first
     why_scanned: str = ""  # why there are none, although that was asked for
+    state: StateFiles | None = None  # of a lake, which takes the peer cluster's place

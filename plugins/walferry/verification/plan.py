@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from walferry.base.errors import WalferryError
 from walferry.base.protos import hbase_pb2 as pb
@@ -56,6 +56,8 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
     """
     peer = _comparable(session, peer_id)
     families = _families(session, peer, set(map(without_default_namespace, asked)))
+    if peer.lake:
+        return _of_lake(session, peer, families, options)
     parts: list[TableRange] = []
     problems: dict[str, str] = {}
     with both_sides(session, peer) as (source, peer_cluster):
@@ -67,6 +69,28 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
                 parts += _ranges(table, names, source.regions(table), options)
             except MissingTable as error:
                 problems[table] = str(error)
+    return VerifyPlan(peer, tuple(parts), problems)
+
+
+def _of_lake(session: Session, peer: Peer, families: Mapping[str, tuple[bytes, ...]], options: Options) -> VerifyPlan:
+    """Plan ranges whose rows are compared with a lake's tables of state. Raises NothingToCompare, LakeError, and as above."""
+    if asked := [name for name in ("repair", "from_files", "deleted") if getattr(options, name)]:
+        raise NothingToCompare(
+            f"peer {peer.id} goes to {peer.target}, and {asked[0]} is for peers with a peer cluster", f"Leave out {asked[0]}"
+        )
+    from walferry.shipping.lake.catalog import Lake  # these need PyIceberg, which not everybody has
+    from walferry.state_tables.reading import StateFiles
+
+    lake, parts, problems = Lake.of(session, peer, peer.lake or ""), list[TableRange](), dict[str, str]()
+    with Tables(session.zk, session.nodes, login=session.source.login) as source:
+        for table, names in sorted(families.items()):
+            try:
+                state = StateFiles.of(lake, table)
+                ranges = _ranges(table, names, source.regions(table), options)
+            except WalferryError as error:
+                problems[table] = str(error)
+            else:
+                parts += (replace(part, state=state.within(part.start, part.stop)) for part in ranges)
     return VerifyPlan(peer, tuple(parts), problems)
 
 

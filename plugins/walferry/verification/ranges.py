@@ -9,12 +9,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
+from typing import Protocol
 
 from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.hbase.files.logins import lend
 from walferry.hbase.tables.rows import Rows
+from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.tables.tables import Tables
 from walferry.replication.peers.peer_tables import peer_tables
 from walferry.replication.peers.reading import Peer
@@ -31,6 +34,14 @@ MAX_KEY_BYTES = 64 << 20  # for the keys of rows that differ, in addition to one
 
 log = logging.getLogger(__name__)
 
+
+class Side(Protocol):
+    """What can be scanned as a table of HBase."""
+
+    def scan(self, table: str, scan: ScanSpec) -> Iterator[Rows]:
+        """Yield the rows that a scan answers."""
+
+
 ShipRows = Callable[[Tables, TableRange, Collection[bytes]], None]
 
 
@@ -42,7 +53,7 @@ class RangeComparison:
     """
 
     def __init__(
-        self, source: Tables, peer_cluster: Tables, part: TableRange, options: Options,
+        self, source: Tables, peer_cluster: Side, part: TableRange, options: Options,
         sleep: Callable[[float], None] = time.sleep, *, max_key_bytes: int = MAX_KEY_BYTES,
         in_files: Callable[[], FilesCompared] | None = None,
     ) -> None:  # fmt: skip
@@ -67,7 +78,7 @@ class RangeComparison:
         for span in self._spans:
             self._compared.append(self._kept(self._compare(span)))
         pause = self._options.recompare_seconds
-        for _ in range(self._options.recompares):
+        for _ in range(self._options.recompares if self._part.state is None else 0):  # files of a state do not change
             again = [i for i, found in enumerate(self._compared) if found.bad_rows]
             if not again:
                 break
@@ -146,7 +157,7 @@ class RangeComparison:
     def _compare(self, span: Span) -> Compared:
         return compare_rows(self._scan(self._source, span), self._scan(self._peer_cluster, span), self._options.samples)
 
-    def _scan(self, side: Tables, span: Span) -> Iterator[Rows]:
+    def _scan(self, side: Side, span: Span) -> Iterator[Rows]:
         start = self._part.start if span.start is None else span.start
         stop = self._part.stop if span.stop is None else span.stop
         return side.scan(self._part.table, self._options.scan(self._part.families, start, stop))
@@ -158,7 +169,7 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
         with (
             open_session(source, look_only=True) as session,
             Tables(session.zk, session.nodes, login=source.login) as ours,
-            peer_tables(peer, source.login_to(peer)) as theirs,
+            nullcontext(part.state) if part.state is not None else peer_tables(peer, source.login_to(peer)) as theirs,
         ):
             comparison = RangeComparison(ours, theirs, part, options, in_files=_in_files(source, peer, part, options))
             comparison.run()

@@ -6,6 +6,7 @@ common              the code that the tasks of all DAGs share; it keeps a run's 
 complete_hours      the task that announces hours that peer clusters have complete
 handing_back        the tasks that hand a peer back to HBase: preview → approve → begin → ship → finish
 initial_snapshot    the tasks of an initial snapshot
+merging             the tasks that merge a lake's changes into its tables of state: peers → for each peer merge
 quarantine          the tasks that give up the rest of a broken WAL: look → approve → permit → ship → check
 recovery            the common tasks of the DAGs of recovery, and the tasks by which people choose recovered queues
 region_master       the task that keeps the master's role of a cluster of HBase 1

@@ -69,8 +69,10 @@ def clocks(peer: str) -> dict[str, Any]:
     cluster = source()
     with open_session(cluster, look_only=True) as session:
         found = read_peer(session, peer)
-        key, login = found.peer_cluster, cluster.login_to(found)
         ours = skews(session.zk, session.nodes, cluster.login)
+        if not found.in_hbase:
+            return {"source": list(map(asdict, ours)), "peer_cluster": []}
+        key, login = found.peer_cluster, cluster.login_to(found)
         with connected(key.connect_string, whose=peer_cluster_of(peer, key), login=login) as zk:
             theirs = skews(zk, ZNodes(key.znode_parent), login)
     return {"source": list(map(asdict, ours)), "peer_cluster": list(map(asdict, theirs))}

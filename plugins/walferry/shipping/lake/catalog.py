@@ -76,10 +76,10 @@ def open_catalog(name: str) -> Catalog:
         ) from error
 
 
-def identifier(table: str) -> tuple[str, str]:
-    """Return where the changes of a table ("table" or "namespace:table") are: namespace and name."""
+def identifier(table: str, suffix: str = SUFFIX) -> tuple[str, str]:
+    """Return where the changes of a table ("table" or "namespace:table") are, or what `suffix` says: namespace and name."""
     namespace, _, name = table.rpartition(":")
-    return namespace or DEFAULT_NAMESPACE, f"{name}{SUFFIX}"
+    return namespace or DEFAULT_NAMESPACE, f"{name}{suffix}"
 
 
 def is_file_of(table: Table | None, path: str) -> bool:

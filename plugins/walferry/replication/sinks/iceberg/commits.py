@@ -50,7 +50,7 @@ from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.hbase.names import parse_wal_name
 from walferry.replication.sinks.changes import SCHEMA as COLUMNS
-from walferry.replication.sinks.iceberg.data_files import ChangeFile
+from walferry.replication.sinks.iceberg.data_files import ROW_BOUND_BYTES, ChangeFile
 from walferry.replication.sinks.positions import Position
 
 POSITIONS = "walferry.positions."  # and the feed
@@ -78,12 +78,14 @@ _DAY = PartitionSpec(PartitionField(SCHEMA.find_field("write_time").field_id, 10
 _BY_ROW = SortOrder(SortField(SCHEMA.find_field("row").field_id, IdentityTransform()))
 
 # The columns by whose figures engines leave out files. Figures of all columns would make a manifest four times as large.
-_PRUNED = {"row": "truncate(16)", "timestamp": "full", "sequence_id": "full", "write_time": "full"}
+_PRUNED = {"row": f"truncate({ROW_BOUND_BYTES})", "timestamp": "full", "sequence_id": "full", "write_time": "full"}
 PROPERTIES = {
     TableProperties.FORMAT_VERSION: "2",
     TableProperties.PARQUET_COMPRESSION: "zstd",
     TableProperties.DEFAULT_WRITE_METRICS_MODE: "none",
     **{f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{name}": mode for name, mode in _PRUNED.items()},
+    # Rows lie in order within a file, so who reads a range of them reads few groups. Merges into tables of state do.
+    TableProperties.PARQUET_ROW_GROUP_LIMIT: "65536",
 }
 
 log = logging.getLogger(__name__)
@@ -271,7 +273,7 @@ def append_copy(table: Table, batch: Batch, files: Iterable[ChangeFile], *, seen
 
 
 def _data_files(table: Table, files: Iterable[ChangeFile]) -> list[DataFile]:
-    return [file.data_file(table.metadata.default_spec_id) for file in files]
+    return [file.data_file(table.spec()) for file in files]
 
 
 def _moved(table: Table, batch: Batch) -> PositionsMoved:
@@ -325,13 +327,27 @@ def _is_there(table: Table, batch: Batch, is_there: Callable[[Positions], bool])
 
 def _commit(table: Table, batch: Batch, positions: Positions, files: Iterable[DataFile]) -> None:
     """Commit once, on top of the snapshot that `table` has seen. Raises CommitFailedException if it is another one by now."""
+    commit_once(table, {POSITIONS + batch.feed: positions.to_json()}, {FEED: batch.feed, BATCH: batch.name}, files)
+
+
+def commit_once(
+    table: Table, properties: Mapping[str, str], summary: Mapping[str, str], files: Iterable[DataFile],
+    removed: Collection[DataFile] = (),
+) -> None:  # fmt: skip
+    """Append files to a table in the place of those `removed`, and set properties, on top of the snapshot that `table` has seen.
+
+    Raises CommitFailedException if it is another one by now, and what else the catalog and the file system raise.
+    """
     once = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
     table.metadata = table.metadata.model_copy(update={"properties": once})  # for this call; the property is not stored
     with table.transaction() as transaction:
-        transaction.set_properties({POSITIONS + batch.feed: positions.to_json()})
-        with transaction.update_snapshot(snapshot_properties={FEED: batch.feed, BATCH: batch.name}).fast_append() as snapshot:
+        transaction.set_properties({**properties})
+        update = transaction.update_snapshot(snapshot_properties={**summary})
+        with update.overwrite() if removed else update.fast_append() as snapshot:
             # Without further tries PyIceberg takes CommitFailedException for certain, and would delete the manifests of a commit
             # that is there. Left behind, they are orphans as files are.
             snapshot._clean_all_uncommitted = lambda: None  # type: ignore[method-assign]
             for file in files:
                 snapshot.append_data_file(file)
+            for file in removed:
+                snapshot.delete_data_file(file)

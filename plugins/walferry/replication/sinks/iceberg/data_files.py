@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import write_file
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
+from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, WriteTask
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
@@ -30,6 +30,7 @@ from walferry.replication.sinks.changes import NO_DAY, SCHEMA, Changes
 
 MEMORY_BYTES = 256 << 20  # of changes that a task holds; sorting takes as much again for one table
 FILE_BYTES = 128 << 20  # of changes in memory, which become a file of a quarter to a half of that
+ROW_BOUND_BYTES = 16  # of a file's first and last row, in a table of changes: a manifest has those of all files
 
 OF_FILES = ("s3.", "gcs.", "adls.", "hf.", "hdfs.", "client.", "py-io-impl")
 OWN = "walferry."  # begins the names of properties that tasks do not need
@@ -70,7 +71,7 @@ class ChangeFile(Record):
 
     table: str
     path: str
-    day: int | None  # since 1970; None: entries without a write time
+    day: int | None  # since 1970; None: entries without a write time, and tables that are not partitioned
     rows: int
     size: int  # bytes
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class ChangeFile(Record):
     def of(cls, table: str, file: DataFile) -> ChangeFile:
         """Return what the driver has to know of a file."""
         return cls(
-            table, file.file_path, file.partition[0], file.record_count, file.file_size_in_bytes,
+            table, file.file_path, file.partition[0] if len(file.partition) else None, file.record_count, file.file_size_in_bytes,
             {name: {str(key): value for key, value in getattr(file, name).items()} for name in _COUNTS},
             {
                 name: {str(key): base64.b64encode(value).decode() for key, value in getattr(file, name).items()}
@@ -90,15 +91,23 @@ class ChangeFile(Record):
             tuple(file.split_offsets or ()),
         )  # fmt: skip
 
-    def data_file(self, spec_id: int) -> DataFile:
-        """Return the file in Iceberg's form."""
+    def bounded(self, column: int, first: bytes, last: bytes | None) -> ChangeFile:
+        """Return the file with other bounds of a column; `last` None: it has no upper bound."""
+        ends = dict(zip(_BOUNDS, (first, last), strict=True))
+        others = {name: {key: text for key, text in self.bounds[name].items() if key != str(column)} for name in _BOUNDS}
+        mine = {name: {str(column): base64.b64encode(end).decode()} if end is not None else {} for name, end in ends.items()}
+        return replace(self, bounds={name: others[name] | mine[name] for name in _BOUNDS})
+
+    def data_file(self, spec: PartitionSpec) -> DataFile:
+        """Return the file in Iceberg's form, of a table that is partitioned by day or not at all."""
         counts: dict[str, Any] = {name: {int(key): value for key, value in self.counts[name].items()} for name in _COUNTS}
         bounds: dict[str, Any] = {
             name: {int(key): base64.b64decode(value) for key, value in self.bounds[name].items()} for name in _BOUNDS
         }
         return DataFile.from_args(
-            content=DataFileContent.DATA, file_path=self.path, file_format=FileFormat.PARQUET, partition=Partition(self.day),
-            record_count=self.rows, file_size_in_bytes=self.size, split_offsets=[*self.splits], spec_id=spec_id,
+            content=DataFileContent.DATA, file_path=self.path, file_format=FileFormat.PARQUET,
+            partition=Partition(self.day) if spec.fields else Partition(),
+            record_count=self.rows, file_size_in_bytes=self.size, split_offsets=[*self.splits], spec_id=spec.spec_id,
             sort_order_id=None, equality_ids=None, key_metadata=None, **counts, **bounds,
         )  # fmt: skip
 
@@ -108,7 +117,7 @@ class DataFiles:
 
     def __init__(self, targets: Mapping[str, Target], memory_bytes: int = MEMORY_BYTES, file_bytes: int = FILE_BYTES) -> None:
         self._targets = targets
-        self._tables: dict[str, _OpenTable] = {}  # those that were written: opening one takes a while, and a WAL has edits of few
+        self._tables: dict[str, OpenTable] = {}  # those that were written: opening one takes a while, and a WAL has edits of few
         self._held: dict[str, list[Changes]] = {}
         self._parts: dict[str, set[int]] = {}  # the days of the changes that are held, by table
         self._bytes: dict[str, int] = {}
@@ -140,32 +149,61 @@ class DataFiles:
         rows, days = pa.Table.from_batches([each.rows for each in held]), np.concatenate([each.days for each in held])
         parts = max(1, -(-size // self._file_bytes))
         if table not in self._tables:
-            self._tables[table] = _OpenTable.of(self._targets[table])
+            self._tables[table] = OpenTable.of(self._targets[table], SCHEMA.names)
         to = self._tables[table]
-        files = write_file(to.io, to.metadata, to.tasks(_sorted_parts(rows, days, parts)))
-        self._written += [ChangeFile.of(table, file) for file in files]
+        self._written += to.write(table, _sorted_parts(rows, days, parts), ROW_BOUND_BYTES)
         del self._held[table], self._bytes[table], self._parts[table]
 
 
 @dataclass(frozen=True)
-class _OpenTable:
+class OpenTable:
+    """A table as tasks use it."""
+
     io: FileIO
     metadata: TableMetadata
-    schema: Schema  # the columns of SCHEMA, with the table's ids
+    schema: Schema  # the columns that are written, with the table's ids
 
     @classmethod
-    def of(cls, target: Target) -> _OpenTable:
+    def of(cls, target: Target, columns: Iterable[str]) -> OpenTable:
+        """Open a table, of which some columns are written."""
         metadata = TableMetadataUtil.parse_raw(target.metadata)
-        return cls(load_file_io({**target.properties}, metadata.location), metadata, metadata.schema().select(*SCHEMA.names))
+        return cls(load_file_io({**target.properties}, metadata.location), metadata, metadata.schema().select(*columns))
 
-    def tasks(self, parts: Iterator[tuple[int | None, pa.Table]]) -> Iterator[WriteTask]:
+    def write(self, table: str, parts: Iterable[tuple[int | None, pa.Table]], bound_bytes: int | None = None) -> list[ChangeFile]:
+        """Write a file of each part: a day, and rows in their order. Without partitions the day is None. Raises OSError.
+
+        Iceberg's figures of a file get its first and last row from here, with `bound_bytes` of them at most. Parquet leaves rows
+        of more than 4 KB out of its figures, and PyIceberg would take the others' for those of the whole file.
+        """
+        ends = list[tuple[bytes, bytes | None]]()
+
+        def noted() -> Iterator[tuple[int | None, pa.Table]]:
+            for day, rows in parts:
+                first, last = rows["row"][0].as_py(), rows["row"][-1].as_py()
+                ends.append((first[:bound_bytes], upper_bound(last, bound_bytes)))
+                yield day, rows
+
+        files = list(write_file(self.io, self.metadata, self._tasks(noted())))
+        column = self.schema.find_field("row").field_id
+        return [ChangeFile.of(table, file).bounded(column, *end) for file, end in zip(files, ends, strict=True)]
+
+    def _tasks(self, parts: Iterable[tuple[int | None, pa.Table]]) -> Iterator[WriteTask]:
         """Yield Iceberg's descriptions of the files to write."""
         name, spec = uuid.uuid4(), self.metadata.spec()
         for number, (day, rows) in enumerate(parts):
-            key = PartitionKey([PartitionFieldValue(spec.fields[0], day)], spec, self.metadata.schema())
+            parts_of_key = [PartitionFieldValue(each, day) for each in spec.fields]
+            key = PartitionKey(parts_of_key, spec, self.metadata.schema()) if parts_of_key else None
             yield WriteTask(
                 write_uuid=name, task_id=number, schema=self.schema, record_batches=rows.to_batches(), partition_key=key
             )
+
+
+def upper_bound(row: bytes, most: int | None) -> bytes | None:
+    """Return `most` bytes at most that are not smaller than a row, nor than any that begins like it; None: there are none."""
+    if most is None or len(row) <= most:
+        return row
+    kept = row[:most].rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
 def _sorted_parts(rows: pa.Table, days: Ints, parts: int) -> Iterator[tuple[int | None, pa.Table]]:

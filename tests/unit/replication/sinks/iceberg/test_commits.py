@@ -66,7 +66,7 @@ def written_by_others(table: Table, row: bytes, replaced: bool = False) -> None:
     with table.transaction() as transaction:
         snapshot = transaction.update_snapshot()
         with snapshot.overwrite() if replaced else snapshot.fast_append() as update:
-            update.append_data_file(file.data_file(table.metadata.default_spec_id))
+            update.append_data_file(file.data_file(table.spec()))
             for task in table.scan().plan_files() if replaced else ():
                 update.delete_data_file(task.file)
 
@@ -340,6 +340,7 @@ def keep_feeding(folder: Path) -> None:
             time.sleep(random.random() * 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_two_feeds_that_are_killed_again_and_again_bring_each_edit_once(tmp_path: Path, table: Table) -> None:
     context = get_context("fork")
