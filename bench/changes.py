@@ -140,12 +140,18 @@ def commits(wal: Path, table: Table) -> None:
     )
 
 
+def written_wal(folder: Path) -> Path:
+    """Let HBase's own writer write a WAL."""
+    wal = folder / "bench%2C16020%2C1.1"
+    with HBaseReader(make_keys(folder)) as hbase:
+        hbase.write(wal, MEGABYTES * 1_000_000, 2, {})
+    return wal
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="walferry-bench-") as name:
         folder = Path(name)
-        with HBaseReader(make_keys(folder)) as hbase:
-            wal = folder / "bench%2C16020%2C1.1"
-            hbase.write(wal, MEGABYTES * 1_000_000, 2, {})
+        wal = written_wal(folder)
         catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
         compare(wal, table_of(catalog, ("default", "changes")), folder)
         commits(wal, table_of(catalog, ("default", "commits")))

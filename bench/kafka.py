@@ -24,8 +24,7 @@ import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.changes import in_turns, print_ratio, table_in
-from bench.wal_read import MEGABYTES, HBaseReader, make_keys
+from bench.changes import in_turns, print_ratio, table_in, written_wal
 from embedded.kafka import Kafka
 from walferry.hbase.files.systems import open_wal
 from walferry.hbase.names import parse_wal_name
@@ -107,9 +106,7 @@ def compare(wal: Path, form: Records, servers: str) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="walferry-bench-") as name:
         folder = Path(name)
-        with HBaseReader(make_keys(folder)) as hbase:
-            wal = folder / "bench%2C16020%2C1.1"
-            hbase.write(wal, MEGABYTES * 1_000_000, 2, {})
+        wal = written_wal(folder)
         with Kafka(folder / "kafka") as broker:
             admin = AdminClient({"bootstrap.servers": broker.servers})
             topics = [NewTopic(topic_of(table_in(wal)), 8), NewTopic(TOPIC, PARTITIONS, config=CONFIG)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -24,6 +25,7 @@ from tests.cluster.walferry_runs import roll
 from tests.unit.replication.sinks.iceberg.lake import rows_of
 from walferry.admin.creating import create, to_lake
 from walferry.admin.peers import peer_admin
+from walferry.cli.main import main
 from walferry.engine.summary import GroupSummary, Status
 from walferry.jobs.workers import LocalProcesses
 from walferry.shipping.lake.catalog import open_catalog
@@ -139,6 +141,20 @@ def unfed(sides: Sides, unique: Callable[[str], str], monkeypatch: pytest.Monkey
     yield Fed(sides, unique("peer"), tables)
     for table in tables:
         sides.source.drop_table(table)
+
+
+@pytest.fixture
+def walferry(sides: Sides, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """`walferry("ship", peer)` → exit status, standard output and stderr."""
+    extra = {"wal_root": sides.at.wal_root, "znode_parent": sides.at.znode_parent}
+    source = json.dumps({"host": sides.at.quorum, "extra": extra})
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()  # what was said before
+        status = main(["--source", source, *arguments])
+        return status, *capfd.readouterr()
+
+    return run
 
 
 def create_table(sides: Sides, table: str) -> None:

@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Producer
 
 from embedded.wire import delete_column, put
-from tests.cluster.feeds import deadly, kill_again_and_again, unfed, write
+from tests.cluster.feeds import deadly, kill_again_and_again, unfed, walferry, write
 from tests.cluster.replaying import now
 from tests.cluster.streams import (
     Streamed,
@@ -37,7 +37,6 @@ from tests.threads_backend import Threads
 from walferry.admin.changing import set_values
 from walferry.admin.peers import peer_admin
 from walferry.base.errors import WalferryError
-from walferry.cli.main import main
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.names import parse_wal_name
@@ -53,7 +52,7 @@ from walferry.replication.source.session import open_session
 from walferry.shipping.queue_positions import QueuePositions
 from walferry.shipping.ship_run import ShipRun, ship_queued
 
-__all__ = ["broker", "streamed", "unfed", "unstreamed"]  # fixtures
+__all__ = ["broker", "streamed", "unfed", "unstreamed", "walferry"]  # fixtures
 
 KILLS = int(os.environ.get("KAFKA_KILLS", "6"))
 
@@ -280,19 +279,6 @@ def test_a_position_that_cannot_be_right_is_refused_until_it_is_taken_away(strea
     produce(streamed.broker, TOPIC, key, None, partition_of(key))
     assert {s.status for s in streamed.batch(run_id="mended")} == {Status.DONE}
     streamed.is_complete()
-
-
-@pytest.fixture
-def walferry(unstreamed: Streamed, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """`walferry("ship", peer)` → exit status, standard output and stderr."""
-    at = unstreamed.sides.at
-    source = json.dumps({"host": at.quorum, "extra": {"wal_root": at.wal_root, "znode_parent": at.znode_parent}})
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["--source", source, *arguments])
-        return status, *capfd.readouterr()
-
-    return run
 
 
 def test_the_command_creates_ships_and_shows_a_peer_of_kafka(

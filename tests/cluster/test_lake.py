@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import time
@@ -16,11 +15,9 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from demo.lake import CATALOG, settings
 from embedded.wire import put
-from tests.cluster.conftest import Sides
-from tests.cluster.feeds import Fed, create_table, deadly, fed, kill_again_and_again, lake, unfed, write
+from tests.cluster.feeds import Fed, create_table, deadly, fed, kill_again_and_again, lake, unfed, walferry, write
 from tests.cluster.walferry_runs import plan, positions, roll
 from walferry.base.errors import WalferryError
-from walferry.cli.main import main
 from walferry.engine.summary import Status
 from walferry.hbase.errors import NoPeerCluster
 from walferry.jobs.workers import LocalProcesses
@@ -31,7 +28,7 @@ from walferry.replication.source.session import open_session
 from walferry.shipping.lake import driver
 from walferry.shipping.ship_run import ShipRun, ship_queued
 
-__all__ = ["fed", "unfed"]  # fixtures
+__all__ = ["fed", "unfed", "walferry"]  # fixtures
 
 KILLS = int(os.environ.get("LAKE_KILLS", "6"))
 
@@ -133,19 +130,6 @@ def test_edits_of_a_table_that_was_dropped_meanwhile_are_changes_too(fed: Fed, u
     fed.batch()
     assert [(row["row"], row["timestamp"]) for row in fed.changes(fed.tables[0])] == [(c.row, c.timestamp) for c in cells]
     create_table(fed.sides, fed.tables[0])
-
-
-@pytest.fixture
-def walferry(sides: Sides, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """`walferry("ship", peer)` → exit status, standard output and stderr."""
-    extra = {"wal_root": sides.at.wal_root, "znode_parent": sides.at.znode_parent}
-    source = json.dumps({"host": sides.at.quorum, "extra": extra})
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["--source", source, *arguments])
-        return status, *capfd.readouterr()
-
-    return run
 
 
 def test_the_command_creates_ships_and_shows_a_lake_s_peer(

@@ -25,16 +25,15 @@ from embedded.wire import (
     put,
 )
 from tests.cluster.conftest import Sides
-from tests.cluster.feeds import Fed, lake, unfed
+from tests.cluster.feeds import Fed, lake, unfed, walferry
 from tests.threads_backend import Threads
 from tests.unit.replication.sinks.iceberg.lake import rows_of
-from walferry.cli.main import main
 from walferry.initial_snapshot.job import CopyRun
 from walferry.jobs.workers import LocalProcesses
 from walferry.state_tables.merge_run import MergeRun
 from walferry.verification.outcome import DifferenceKind
 
-__all__ = ["unfed"]  # a fixture
+__all__ = ["unfed", "walferry"]  # fixtures
 
 TTL_SECONDS = 3600
 LATER, EARLIER = 60_000, 2 * TTL_SECONDS * 1000  # ms from now: a cell that lives, and one that has expired
@@ -178,20 +177,6 @@ def test_a_table_that_is_gone_keeps_its_state_and_the_others_are_merged(states: 
     is_as_hbase_shows(states, other)
     assert rows_of(lake().load_table(("default", one))) == before
     make(states.sides, one)
-
-
-@pytest.fixture
-def walferry(sides: Sides, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """`walferry("merge", peer)` → exit status, standard output and stderr."""
-    extra = {"wal_root": sides.at.wal_root, "znode_parent": sides.at.znode_parent}
-    source = json.dumps({"host": sides.at.quorum, "extra": extra})
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capfd.readouterr()  # what batches say
-        status = main(["--source", source, *arguments])
-        return status, *capfd.readouterr()
-
-    return run
 
 
 def test_the_command_merges_and_tells_of_it(

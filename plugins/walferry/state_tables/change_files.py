@@ -2,7 +2,8 @@
 
 Each batch appends files, in a snapshot of its own. So the files since a snapshot are those that later ones have appended.
 What others have done meanwhile, such as a compaction, brings no new changes. If a snapshot in between has expired, its files may
-be gone: then all files that the table has now are read. Changes that a state has already change nothing in it.
+be gone: then all files that the table has now are read. Of changes that a state has already, versions that it had dropped count
+again.
 """
 
 from __future__ import annotations

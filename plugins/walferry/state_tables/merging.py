@@ -1,6 +1,6 @@
 """A task of a merge: reads ranges of rows of a state and of its new changes, and writes what HBase shows by then.
 
-Nobody sees the files that a task writes until the driver commits them (merge_run.py).
+Nobody sees the files that a task writes until the driver commits them (table_merge.py).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pyiceberg.io import FileIO
 from walferry.base.errors import text_of
 from walferry.base.kernels.types import Ints
 from walferry.base.records import Record
-from walferry.replication.sinks.changes import LATEST_MS
 from walferry.replication.sinks.changes import SCHEMA as CHANGES
+from walferry.replication.sinks.changes import times_of
 from walferry.replication.sinks.iceberg.data_files import FILE_BYTES, ChangeFile, OpenTable, Target, upper_bound
 from walferry.state_tables.hbase_rules import MARKERS, FamilyRules, changes_in, shown
 from walferry.state_tables.ranges import Range, RowGroup, Rows, Sample, Window, may_have
@@ -252,9 +252,7 @@ def _unlike(markers: pa.Table, known: pa.Table) -> pa.Table:
 
 def _as_state(cells: pa.Table, ends: Ints) -> pa.Table:
     """Return cells with the columns of a state."""
-    known = (ends >= 0) & (ends <= LATEST_MS)
-    expires = pa.array(np.where(known, ends, 0) * 1000, mask=~known).cast(STATE_SCHEMA.field("expires").type)
-    return pa.table({**{name: cells[name] for name in STATE_SCHEMA.names if name != "expires"}, "expires": expires})
+    return pa.table({name: times_of(ends) if name == "expires" else cells[name] for name in STATE_SCHEMA.names})
 
 
 def _parts(rows: pa.Table, file_bytes: int = FILE_BYTES) -> list[pa.Table]:

@@ -25,7 +25,7 @@ from pyiceberg.types import TimestamptzType
 from walferry.base.errors import WalferryError
 from walferry.base.jobs import Backend, BackendFailed, Tell
 from walferry.base.texts import one_line
-from walferry.replication.sinks.iceberg.commits import LakeError, other_feeds, positions_of
+from walferry.replication.sinks.iceberg.commits import LakeError, check_copy_ended, other_feeds, positions_of
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, Target
 from walferry.shipping.lake.catalog import Lake, identifier, is_file_of
 from walferry.state_tables.change_files import data_files, files_since
@@ -138,11 +138,7 @@ class TableMerge:
                 f"{name} has edits of two feeds, {feed} and {one_line(others[0], MAX_CHARS)}, whose order nobody knows",
                 "Let two peers, or two sources, feed two catalogs",
             )
-        copied = positions_of(changes, feed).copied
-        if copied is not None and not copied.whole:
-            raise LakeError(
-                f"{name} has a part of a first copy, which was not ended", "Run initial_snapshot for the peer: it goes on"
-            )
+        check_copy_ended(changes, positions_of(changes, feed).copied)
 
     def _footers(self, table: Table, paths: Sequence[str]) -> list[Footer]:
         """Return what there is of a table's files. Raises LakeError, BackendFailed."""
@@ -158,9 +154,7 @@ class TableMerge:
     def _answers(self, changes: Table, tasks: Sequence[MergeTask]) -> list[MergeAnswer]:
         """Have the tasks run. Raises LakeError if one has failed, BackendFailed."""
         targets = Target.of(self.tables.state), Target.of(self.tables.deletes), Target.of(changes)
-        answers = self.on.run(
-            partial(merge, *targets), tasks, MergeAnswer, lost=lambda task, why: MergeAnswer(task.table, error=why)
-        )
+        answers = self.on.run(partial(merge, *targets), tasks, MergeAnswer, lost=_lost)
         for task, done in zip(tasks, answers, strict=True):
             if done.error:
                 raise LakeError(f"table {self.name} cannot be merged: {one_line(done.error, MAX_CHARS)}")

@@ -28,19 +28,18 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.types import BinaryType, LongType, NestedField, StringType, TimestamptzType
 
 from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
 from walferry.replication.sinks.changes import SCHEMA as CHANGES
-from walferry.replication.sinks.iceberg.commits import BATCH, LakeError, commit_once
+from walferry.replication.sinks.iceberg.commits import BATCH, LakeError, commit_once, loaded_or_made, schema_of
 from walferry.replication.sinks.iceberg.data_files import ChangeFile
-from walferry.shipping.lake.catalog import SUFFIX, identifier
+from walferry.shipping.lake.catalog import SUFFIX, identifier, unreadable
 from walferry.state_tables.change_files import is_first
 from walferry.state_tables.hbase_rules import FamilyRules
 from walferry.state_tables.ranges import Rows
@@ -63,7 +62,6 @@ DELETES_SCHEMA = pa.schema(
     [CHANGES.field(name) for name in ("row", "family", "qualifier", "timestamp", "type", "tags", "sequence_id")]
 )
 
-_KINDS = {pa.binary(): BinaryType(), pa.string(): StringType(), pa.int64(): LongType(), _TIME: TimestamptzType()}
 _METRICS = TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX
 PROPERTIES = {
     TableProperties.FORMAT_VERSION: "2",
@@ -160,24 +158,14 @@ def _commit(
 
 
 def _table(catalog: Catalog, at: tuple[str, str], columns: pa.Schema, name: str, make: bool) -> Table:
-    schema = Schema(
-        *(NestedField(number, each.name, _KINDS[each.type], required=not each.nullable) for number, each in enumerate(columns, 1))
-    )
+    schema = schema_of(columns)
     try:
-        try:
-            table = catalog.load_table(at)
-        except NoSuchTableError:
-            if not make:
-                raise LakeError(f"the lake has no {'.'.join(at)} yet", "Run merge_changes, or walferry merge") from None
-            catalog.create_namespace_if_not_exists(at[0])
-            try:
-                table = catalog.create_table(at, schema, properties={**PROPERTIES, OF_TABLE: name})
-            except TableAlreadyExistsError:  # another run has made it meanwhile
-                table = catalog.load_table(at)
-    except LakeError:
-        raise
+        made = {**PROPERTIES, OF_TABLE: name}
+        table = loaded_or_made(catalog, at, schema, made) if make else catalog.load_table(at)
+    except NoSuchTableError:
+        raise LakeError(f"the lake has no {'.'.join(at)} yet", "Run merge_changes, or walferry merge") from None
     except Exception as error:
-        raise LakeError(f"table {'.'.join(at)} of the lake cannot be read: {one_line(str(error), MAX_SHOWN_CHARS)}") from error
+        raise unreadable(at, error) from error
     _check(table, schema, name)
     return table
 

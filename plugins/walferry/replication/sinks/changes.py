@@ -144,11 +144,15 @@ def _has_time(write_time: Ints) -> npt.NDArray[np.bool_]:
     return (write_time >= 0) & (write_time <= LATEST_MS)
 
 
+def times_of(milliseconds: Ints) -> pa.Array:
+    """Return times as lakes have them; null for those that are not between the years 1970 and 9999."""
+    known = _has_time(milliseconds)
+    return pa.array(np.where(known, milliseconds, 0) * 1000, mask=~known).cast(SCHEMA.field("write_time").type)
+
+
 def _as_changes(rows: pa.RecordBatch, write_time: Ints, wal: Wal) -> pa.RecordBatch:
     """Return decoded cells in the columns of SCHEMA."""
-    known = _has_time(write_time)
-    times = pa.array(np.where(known, write_time, 0) * 1000, mask=~known).cast(SCHEMA.field("write_time").type)
-    count = rows.num_rows
+    count, times = rows.num_rows, times_of(write_time)
     made = {"write_time": times, "wal_group": pa.repeat(wal.group, count), "wal": pa.repeat(wal.name, count)}
     made["offset"] = rows.column("key_offset")
     return pa.RecordBatch.from_arrays([made[name] if name in made else rows.column(name) for name in SCHEMA.names], schema=SCHEMA)

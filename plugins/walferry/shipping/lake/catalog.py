@@ -58,7 +58,7 @@ class Lake:
         except LakeError:
             raise
         except Exception as error:
-            raise _unreadable(table, error) from error
+            raise unreadable(identifier(table), error) from error
 
 
 def open_catalog(name: str) -> Catalog:
@@ -87,6 +87,6 @@ def is_file_of(table: Table | None, path: str) -> bool:
     return table is not None and path.startswith(f"{table.location_provider().data_path}/")
 
 
-def _unreadable(table: str, error: Exception) -> LakeError:
-    name = ".".join(identifier(table))
-    return LakeError(f"table {name} of the lake cannot be read: {one_line(str(error), MAX_SHOWN_CHARS)}")
+def unreadable(at: tuple[str, str], error: Exception) -> LakeError:
+    """Return the error for a table that the catalog does not give."""
+    return LakeError(f"table {'.'.join(at)} of the lake cannot be read: {one_line(str(error), MAX_SHOWN_CHARS)}")

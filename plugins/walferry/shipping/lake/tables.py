@@ -15,7 +15,7 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.rpc import master
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.reading import Peer
-from walferry.replication.sinks.iceberg.commits import FirstCopy, LakeError, Positions, positions_of
+from walferry.replication.sinks.iceberg.commits import FirstCopy, LakeError, Positions, check_copy_ended, positions_of
 from walferry.replication.source.session import Session
 from walferry.shipping.lake.catalog import Lake, identifier
 
@@ -48,11 +48,8 @@ class LakeTables:
         try:
             table = self.lake.make(name)
             seen = positions_of(table, self.lake.feed)
-            if seen.copied is not None and not seen.copied.whole and not being_copied:
-                raise LakeError(
-                    f"table {'.'.join(identifier(name))} has a part of a first copy, which was not ended",
-                    "Run initial_snapshot for the peer: it goes on. Or drop the table of changes",
-                )
+            if not being_copied:
+                check_copy_ended(table, seen.copied)
         except LakeError as error:
             self.refused[name] = str(error)
             return

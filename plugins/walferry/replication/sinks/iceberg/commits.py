@@ -36,6 +36,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.manifest import DataFile
@@ -68,12 +69,19 @@ _KINDS = {
     "timestamp[us, tz=UTC]": TimestamptzType(),
     "list<element: string not null>": ListType(element_id=len(COLUMNS.names) + 1, element=StringType(), element_required=True),
 }
-SCHEMA = Schema(
-    *(
-        NestedField(number, field.name, _KINDS[str(field.type)], required=not field.nullable)
-        for number, field in enumerate(COLUMNS, start=1)
+
+
+def schema_of(columns: pa.Schema) -> Schema:
+    """Return columns of kinds that tables of changes have in Iceberg's form, numbered from 1 on."""
+    return Schema(
+        *(
+            NestedField(number, field.name, _KINDS[str(field.type)], required=not field.nullable)
+            for number, field in enumerate(columns, start=1)
+        )
     )
-)
+
+
+SCHEMA = schema_of(COLUMNS)
 _DAY = PartitionSpec(PartitionField(SCHEMA.find_field("write_time").field_id, 1000, DayTransform(), "write_time_day"))
 _BY_ROW = SortOrder(SortField(SCHEMA.find_field("row").field_id, IdentityTransform()))
 
@@ -143,19 +151,23 @@ class Batch:
 
 def table_of(catalog: Catalog, identifier: tuple[str, str]) -> Table:
     """Return a table of changes; make it if it does not exist. Raises LakeError if it is another kind of table."""
+    table = loaded_or_made(catalog, identifier, SCHEMA, PROPERTIES, partition_spec=_DAY, sort_order=_BY_ROW)
+    _check(table)
+    return table
+
+
+def loaded_or_made(
+    catalog: Catalog, identifier: tuple[str, str], schema: Schema, properties: Mapping[str, str], **form: Any
+) -> Table:
+    """Return a table of a catalog; make it in this form if it does not exist. Raises what the catalog raises."""
     try:
-        table = catalog.load_table(identifier)
+        return catalog.load_table(identifier)
     except NoSuchTableError:
         catalog.create_namespace_if_not_exists(identifier[0])
         try:
-            table = catalog.create_table(
-                identifier, SCHEMA, partition_spec=_DAY, sort_order=_BY_ROW,
-                properties=PROPERTIES,
-            )  # fmt: skip
-        except TableAlreadyExistsError:  # another batch has made it meanwhile
-            table = catalog.load_table(identifier)
-    _check(table)
-    return table
+            return catalog.create_table(identifier, schema, properties={**properties}, **form)
+        except TableAlreadyExistsError:  # another run has made it meanwhile
+            return catalog.load_table(identifier)
 
 
 def _check(table: Table) -> None:
@@ -193,6 +205,15 @@ def positions_of(table: Table, feed: str) -> Positions:
             f"a WAL and an offset for each WAL group: {one_line(repr(error), MAX_SHOWN_CHARS)}",
             "Restore it from an earlier metadata file of the table",
         ) from error
+
+
+def check_copy_ended(table: Table, copied: FirstCopy | None) -> None:
+    """Raise LakeError if a table has a part of a first copy."""
+    if copied is not None and not copied.whole:
+        raise LakeError(
+            f"table {'.'.join(table.name())} has a part of a first copy, which was not ended",
+            "Run initial_snapshot for the peer: it goes on. Or drop the table of changes",
+        )
 
 
 def _wal(value: object, group: str) -> str:
