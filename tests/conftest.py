@@ -27,14 +27,14 @@ from embedded.standalone import StandaloneCluster
 from embedded.zookeeper import ZooKeeperServer
 from tests.running.awake import Waker
 from tests.running.crashes import scheduler
-from tests.running.durations import DurationsRecorder, renews
+from tests.running.durations import DurationsRecorder, file_of, renews
 from tests.running.memory import clusters_should_end
 from tests.running.order import in_order
 from tests.running.quick import group_of, is_quick
 from tests.running.second_tries import SecondTries, needed_before
 from tests.running.shards import of_shard, shard_of_run
 from tests.running.stalls import StallWatch
-from tests.running.time_limit import TimeLimit, skip_if_over
+from tests.running.time_limit import HAVE_TO_RUN, TimeLimit, have_to_run, skip_if_over
 
 GIGABYTES_A_PROCESS = 8  # its clusters, its Spark jobs and Airflow need at most this
 
@@ -229,6 +229,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out := list(set(items) - set(mine)):
         config.hook.pytest_deselected(items=left_out)
     items[:] = in_order(mine)
+    config.stash[HAVE_TO_RUN] = have_to_run({file_of(item.nodeid) for item in mine})
 
 
 def pytest_collection_finish() -> None:
@@ -243,7 +244,7 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     stall_watch.reset()
-    skip_if_over()
+    skip_if_over(item)
     if getattr(item, "execution_count", 1) > 1 or clusters_should_end(item):  # the count is set by pytest-rerunfailures
         end_all_fixtures(item.session)
 

@@ -19,6 +19,8 @@ from walferry.airflow.page.links import Links
 from walferry.airflow.page.sources import Sources
 from walferry.observe.status.ages import Age, Certainty
 from walferry.observe.status.history import record_sample, sample_at
+from walferry.observe.status.model import SourceStatus
+from walferry.observe.status.statuses import Statuses
 from walferry.replication.source.cluster import SourceCluster
 
 HOUR = 3_600_000
@@ -32,12 +34,15 @@ def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
     )  # fmt: skip
 
 
+def browser(at: SourceCluster) -> TestClient:
+    """Return a client of a page that shows this source, to any user."""
+    shown = Sources(lambda conn_id: at)
+    return TestClient(make_app(lambda: ["hbase_source"], shown.look, lambda: frozenset(), Links("/")))
+
+
 @pytest.fixture
-def page(at: SourceCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    """The page that shows this source, to any user."""
-    monkeypatch.setattr(sources, "_read_connection", lambda conn_id: at)
-    shown = Sources()
-    with TestClient(make_app(lambda: ["hbase_source"], shown.look, lambda: frozenset(), Links("/"))) as client:
+def page(at: SourceCluster) -> Iterator[TestClient]:
+    with browser(at) as client:
         yield client
 
 
@@ -61,12 +66,21 @@ def test_the_page_shows_queues_history_and_hostile_znodes(
     assert "could not be read or make no sense" in seen.text
 
 
-def test_the_cache_answers_at_once(hbase: HBaseZNodes, page: TestClient) -> None:
+def test_the_next_page_shows_the_same_look(at: SourceCluster, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[SourceCluster] = []
+
+    def counted(self: Statuses, source: SourceCluster) -> SourceStatus:
+        looks.append(source)
+        return of(self, source)
+
+    of = Statuses.of
+    monkeypatch.setattr(Statuses, "of", counted)
+    monkeypatch.setattr(sources, "LOOK_SECONDS", 600.0)  # however slow this machine is
     for number in range(50):
         server = f"host-{number}.example.org,16020,1700000000001"
         hbase.start_server(server)
         hbase.add_wal(server, "p", wal(int(time.time() * 1000) - HOUR, server))
-    assert "of 50" in parsed(page.get("/replication").text).text
-    began = time.perf_counter()
-    assert page.get("/replication?page=1").status_code == 200
-    assert time.perf_counter() - began < 1
+    with browser(at) as page:
+        for params in ("", "?page=2"):
+            assert "of 50" in parsed(page.get(f"/replication{params}").text).text
+    assert looks == [at]

@@ -21,9 +21,8 @@ __all__ = ["source"]  # fixtures
 
 pytestmark = pytest.mark.usefixtures("refused_at_once")
 
-CPU_SECONDS = 1.0
 ONE_LOOK = """
-import resource, sys
+import sys
 from walferry.observe.status.statuses import look
 from walferry.replication.source.connection import from_text
 from walferry.observe.status.findings import of_source
@@ -33,9 +32,9 @@ source = from_text(sys.argv[1])
 status, old_wals = look(lambda: source, True)
 found = notifications({}, of_source(status, old_wals, 7), status.at_ms / 1000)
 assert measured(status, old_wals) and status.peers, status
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(used.ru_utime + used.ru_stime)
+print(*sys.modules)
 """
+HEAVY = {"airflow", "numba", "numpy", "pyarrow", "pyspark"}  # each takes longer to import than the whole look takes
 
 
 def test_a_look_tells_what_is_wrong_and_records_how_the_peers_stand(
@@ -78,10 +77,10 @@ def test_a_wrong_root_and_a_peer_that_cannot_be_read_are_told(hbase: HBaseZNodes
     assert finding.line.startswith(f"peer p: refused: its configuration cannot be read: znode {hbase.nodes.peer('p')}: ")
 
 
-def test_a_look_takes_less_than_a_second_of_a_core(hbase: HBaseZNodes, source: SourceCluster) -> None:
+def test_a_look_imports_nothing_that_takes_long(hbase: HBaseZNodes, source: SourceCluster) -> None:
     behind(hbase, "86400")
     done = subprocess.run(
         [sys.executable, "-c", ONE_LOOK, text_of(source)], capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}
     )
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < CPU_SECONDS
+    assert HEAVY.isdisjoint(done.stdout.split())

@@ -71,14 +71,14 @@ def imported_by(*arguments: str) -> set[str]:
 
 @pytest.mark.long
 def test_a_help_imports_nothing_that_takes_long() -> None:
-    for words in ([], ["peers"], ["peers", "create"], ["wal", "find"], ["regions", "unstick"]):
+    for words in (["peers"], ["peers", "create"], ["wal", "find"], ["regions", "unstick"]):
         assert imported_by(*words, "--help").isdisjoint(HEAVY)
 
 
-def test_the_first_help_takes_less_than_a_third_of_a_second_of_cpu() -> None:
-    code = "import time; from walferry.cli.main import main; main(['--help']); print(time.process_time())"
-    run = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    assert float(run.stdout.split()[-1]) < 0.3
+def test_the_first_help_imports_few_modules() -> None:
+    imported = imported_by("--help")
+    assert imported.isdisjoint(HEAVY)
+    assert len(imported) < 250  # Python's own 33, click's, and the groups' short texts
 
 
 def test_without_a_command_the_help_is_shown_as_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

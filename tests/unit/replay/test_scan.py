@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from tests.growth import LINEAR, growth
 from tests.unit.hbase.wal.encoder import PUT, Cell, Entry, encode_wal, entry
 from tests.unit.replay.wal_batches import stay
 from walferry.hbase.files.listing import WalFile, WalPlace
@@ -86,21 +86,28 @@ def test_a_region_s_stays_are_divided_by_its_openings_and_closings(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_very_many_regions_that_open_take_no_long_time():
-    regions = np.repeat(np.arange(100_000, dtype=np.uint64), 2)
-    index = SimpleNamespace(
-        region_hash=regions, sequence_id=np.arange(200_000), table_start=np.zeros(200_000, np.int64),
-        table_len=np.ones(200_000, np.int64),
-    )  # fmt: skip
-    kept = SimpleNamespace(
-        cells=np.tile([0, 1], 100_000), size=np.tile([0, 9], 100_000),
-        reason=np.tile([int(Reason.REGION_EVENT), int(Reason.SHIPPED)], 100_000),
-    )  # fmt: skip
-    index = type("Index", (SimpleNamespace,), {"__len__": lambda self: 200_000})(**vars(index))
-    scan, began = IntervalScan(), time.process_time()
-    scan.add(SimpleNamespace(index=index, buf=np.frombuffer(b"t", np.uint8)), kept)  # type: ignore[arg-type]
-    assert time.process_time() - began < 5
-    assert len(scan.result().stays) == 100_000
+def test_very_many_regions_that_open_take_time_in_proportion():
+    def scanned_of(count: int) -> Callable[[], None]:
+        regions = np.repeat(np.arange(count, dtype=np.uint64), 2)
+        index = SimpleNamespace(
+            region_hash=regions, sequence_id=np.arange(2 * count), table_start=np.zeros(2 * count, np.int64),
+            table_len=np.ones(2 * count, np.int64),
+        )  # fmt: skip
+        kept = SimpleNamespace(
+            cells=np.tile([0, 1], count), size=np.tile([0, 9], count),
+            reason=np.tile([int(Reason.REGION_EVENT), int(Reason.SHIPPED)], count),
+        )  # fmt: skip
+        index = type("Index", (SimpleNamespace,), {"__len__": lambda self: 2 * count})(**vars(index))
+        batch = SimpleNamespace(index=index, buf=np.frombuffer(b"t", np.uint8))
+
+        def scan() -> None:
+            found = IntervalScan()
+            found.add(batch, kept)  # type: ignore[arg-type]
+            assert len(found.result().stays) == count
+
+        return scan
+
+    assert growth(scanned_of, 100_000) < LINEAR
 
 
 def test_a_wal_that_was_cut_off_ends_there_only_if_it_may(tmp_path: Path):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.growth import LINEAR, growth
 from walferry.engine.summary import GroupSummary, Status
 from walferry.replication.queues.dead_servers import RecoveredQueue
 from walferry.runs.reports import recovery as report
@@ -109,9 +110,22 @@ def test_a_report_of_very_many_queues_stays_small_and_shows_the_failed_ones():
     assert pushed["queues_left_out"] == 4900
     assert pushed["totals"]["completedRecoverQueues"] == 4999
     assert len(json.dumps(pushed)) < 150_000
-    began = time.process_time()
-    assert "(4,980 more queues" in report.as_text(recovery)
-    assert time.process_time() - began < 2  # each queue is looked at once, and not once a server
+
+
+def test_a_report_s_text_takes_time_in_proportion_to_the_queues():
+    """Each queue is looked at once, and not once a server."""
+
+    def told(count: int) -> Callable[[], None]:
+        servers = [f"rs-{i},16020,1" for i in range(count)]
+        done = [Drained(drain(i, dead_server=server), "success", [], -1) for i, server in enumerate(servers)]
+        recovery = Recovery([replace(CLAIM, server=server) for server in servers], done, removed=["s"] * count)
+
+        def tell() -> None:
+            assert f"({count - 20:,} more queues" in report.as_text(recovery)
+
+        return tell
+
+    assert growth(told, 5000) < LINEAR
 
 
 def test_a_preview_has_each_wal_with_size_position_and_problem():
