@@ -30,8 +30,9 @@ from walferry.hbase.wal.reader import read_wal_batches
 from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.sinks.changes import Wal, changes_of
-from walferry.replication.sinks.iceberg.commits import Batch, Positions, append, positions_of, table_of
+from walferry.replication.sinks.iceberg.commits import Batch, Positions, append, positions_of
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, DataFiles, Target
+from walferry.replication.sinks.iceberg.tables import table_of
 
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_WAL_ROUNDS", "5"))
 GROUPS, COMMITS = 500, 100

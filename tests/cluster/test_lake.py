@@ -22,7 +22,7 @@ from walferry.engine.summary import Status
 from walferry.hbase.errors import NoPeerCluster
 from walferry.jobs.workers import LocalProcesses
 from walferry.replication.peers.peer_tables import peer_tables
-from walferry.replication.sinks.iceberg.commits import LakeError
+from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import open_session
 from walferry.shipping.lake import driver

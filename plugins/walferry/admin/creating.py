@@ -21,8 +21,19 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.names import NAMESPACE
 from walferry.hbase.rpc import master
 from walferry.hbase.values import encode_cluster_id
+from walferry.replication.peers.column_mappings import parse_mappings
 from walferry.replication.peers.reading import DISABLED, ENABLED, Peer, as_peer, check_ours
-from walferry.replication.peers.settings import KAFKA, KAFKA_RECORDS, KAFKA_RULES, LAKE, MANAGED, PEER_CONN_ID, Records, brokers
+from walferry.replication.peers.settings import (
+    KAFKA,
+    KAFKA_RECORDS,
+    KAFKA_RULES,
+    LAKE,
+    LAKE_COLUMNS,
+    MANAGED,
+    PEER_CONN_ID,
+    Records,
+    brokers,
+)
 from walferry.replication.peers.topic_rules import TopicRules
 from walferry.replication.source.agreement import check_agreement
 from walferry.replication.source.peers import read_peer
@@ -69,9 +80,16 @@ def create(
     return admin.shippable(peer_id)
 
 
-def to_lake(catalog: str) -> dict[str, str]:
-    """Return what leads edits into the tables of changes of a catalog of PyIceberg's configuration."""
-    return {LAKE.key: catalog}
+def to_lake(catalog: str, columns: str = "") -> dict[str, str]:
+    """Return what leads edits into the tables of changes of a catalog of PyIceberg's configuration, with typed columns.
+
+    Raises Refused.
+    """
+    try:
+        parse_mappings(columns)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    return {LAKE.key: catalog, LAKE_COLUMNS.key: columns} if columns.strip() else {LAKE.key: catalog}
 
 
 def to_kafka(servers: str, records: Records = Records.AVRO, rules: str = "") -> dict[str, str]:
@@ -89,7 +107,8 @@ def to_kafka(servers: str, records: Records = Records.AVRO, rules: str = "") -> 
 
 def elsewhere(peer: Peer) -> dict[str, str]:
     """Return the settings that lead a peer's edits elsewhere, not to a peer cluster; none of a peer that has one."""
-    return {each.key: text for each in (LAKE, KAFKA, KAFKA_RECORDS, KAFKA_RULES) if (text := each.text(peer.config))}
+    lead = (LAKE, LAKE_COLUMNS, KAFKA, KAFKA_RECORDS, KAFKA_RULES)
+    return {each.key: text for each in lead if (text := each.text(peer.config))}
 
 
 def own_key(admin: PeerAdmin, peer_id: str) -> str:

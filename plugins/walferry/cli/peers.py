@@ -83,6 +83,10 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
     metavar="CATALOG",
     help="Instead of a peer cluster: a catalog of PyIceberg's configuration, whose tables of changes get the edits.",
 )
+@click.option(
+    "--columns", type=click.File(), metavar="FILE",
+    help="For --lake: which typed columns its tables have beside the bytes, as catalogs of hbase-connectors in JSON.",
+)  # fmt: skip
 @click.option("--kafka", metavar="HOST:PORT,…", help="Instead of a peer cluster: brokers of Kafka, to which the edits go.")
 @click.option("--records", type=click.Choice(["avro", "debezium"]), help="For --kafka: the form of the records; default avro.")
 @click.option(
@@ -98,20 +102,22 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
 @click.option("--peer-conn-id", metavar="CONN_ID", help="The connection that says as whom the peer cluster is talked to.")
 @options.allow_missing
 def create(
-    chosen: Chosen, peer_id: str, cluster_key: str | None, lake: str | None, kafka: str | None, records: str | None,
-    rules: TextIO | None, namespaces: tuple[str, ...],
-    table_cfs: tuple[list[Any], ...], peer_conn_id: str | None, allow_missing: bool,
+    chosen: Chosen, peer_id: str, cluster_key: str | None, lake: str | None, columns: TextIO | None, kafka: str | None,
+    records: str | None, rules: TextIO | None, namespaces: tuple[str, ...], table_cfs: tuple[list[Any], ...],
+    peer_conn_id: str | None, allow_missing: bool,
 ) -> int:  # fmt: skip
     """Add a peer that Walferry ships. Without namespaces and tables it gets all user tables."""
     if sum(each is not None for each in (cluster_key, lake, kafka)) != 1:
         raise click.UsageError("one of --cluster-key, --lake and --kafka is required, and no two of them")
+    if lake is None and columns is not None:
+        raise click.UsageError("--columns is for --lake")
     if kafka is None and (records, rules) != (None, None):
         raise click.UsageError("--records and --rules are for --kafka")
     from walferry.admin.creating import create, meant, to_kafka, to_lake
     from walferry.admin.showing import scope
     from walferry.replication.peers.settings import Records
 
-    goes_to = to_lake(lake) if lake is not None else None
+    goes_to = to_lake(lake, columns.read() if columns else "") if lake is not None else None
     if kafka is not None:
         goes_to = to_kafka(kafka, Records(records or Records.AVRO), rules.read() if rules else "")
     names = [name.strip() for each in namespaces for name in each.split(",")]

@@ -52,6 +52,7 @@ class GroupSummary(Record):
     logEditsRead: int = 0
     logReadInBytes: int = 0
     logEditsFiltered: Mapping[str, int] = field(default_factory=dict)  # by reason
+    unreadCells: int = 0  # in a lake: cells shipped of which a typed column could not be read
     cellsFiltered: int = 0  # cells left out of entries whose other cells were shipped
     deletedAtBoth: tuple[str, ...] = ()  # tables, and families as table:family, whose edits were dropped
     completedLogs: int = 0  # WALs that left the queue

@@ -50,8 +50,8 @@ from walferry.load.copy_records import MAX_TABLES, CopyState, Records, TableReco
 from walferry.load.errors import CopyRefused, Overtaken
 from walferry.load.fence import Claim
 from walferry.replication.peers.reading import Peer
-from walferry.replication.sinks.iceberg.commits import Batch, FirstCopy, LakeError, append_copy, other_feeds
-from walferry.replication.sinks.iceberg.data_files import Target
+from walferry.replication.sinks.iceberg.commits import Batch, FirstCopy, append_copy, other_feeds
+from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.replication.source.session import Session, open_session
 from walferry.replication.source.source_job import SourceJob
 from walferry.shipping.lake.catalog import Lake, identifier
@@ -273,7 +273,7 @@ class _IntoLake:
             self._refresh({task.table for task in some})
             if not (some := [task for task in some if task.table not in self.failed]):
                 continue
-            targets = {name: Target.of(self.tables.open[name]) for name in {task.table for task in some}}
+            targets = {name: self.tables.target(name) for name in {task.table for task in some}}
             function = partial(copy_to_lake, self.session.source, targets)
             answers = self.on.run(function, some, LakeCopy, lost=_lost, progress=report)
             for task, answer in zip(some, answers, strict=True):
@@ -317,9 +317,10 @@ class _IntoLake:
             self._fail(name, error)
             return
         self.copied[name] += rows
+        unread = sum(file.unread for answer in answers for file in answer.files)
         self.say(
             f"table {name}: {len(self.copied[name]):,} regions with {sum(each.cells for each in self.copied[name]):,} cells are "
-            "in the lake"
+            f"in the lake{f'; {unread:,} more cells have typed columns that could not be read' if unread else ''}"
         )
 
     def _fail(self, name: str, error: WalferryError) -> None:

@@ -15,7 +15,7 @@ from pyiceberg.manifest import DataFile, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from walferry.replication.sinks.iceberg.commits import LakeError
+from walferry.replication.sinks.iceberg.tables import LakeError
 
 ADDED = "added-data-files"  # in a snapshot's summary
 

@@ -17,7 +17,7 @@ from walferry.hbase.rpc import master
 from walferry.load.copied_tables import attribute, has_new_version_behavior
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.reading import Peer
-from walferry.replication.sinks.iceberg.commits import LakeError
+from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.replication.source.peers import read_peer
 from walferry.replication.source.session import Session, open_session
 from walferry.replication.source.source_job import SourceJob

@@ -15,8 +15,8 @@ from walferry.base.errors import WalferryError, text_of
 from walferry.hbase.tables.rows import Rows as RowBlock
 from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.wal.cells import CellType
-from walferry.replication.sinks.iceberg.commits import LakeError
 from walferry.replication.sinks.iceberg.data_files import OpenTable, Target
+from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.shipping.lake.catalog import Lake
 from walferry.state_tables.change_files import data_files
 from walferry.state_tables.hbase_rules import changes_in, ranks

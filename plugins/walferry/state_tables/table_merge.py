@@ -25,8 +25,9 @@ from pyiceberg.types import TimestamptzType
 from walferry.base.errors import WalferryError
 from walferry.base.jobs import Backend, BackendFailed, Tell
 from walferry.base.texts import one_line
-from walferry.replication.sinks.iceberg.commits import LakeError, check_copy_ended, other_feeds, positions_of
+from walferry.replication.sinks.iceberg.commits import check_copy_ended, other_feeds, positions_of
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, Target
+from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.shipping.lake.catalog import Lake, identifier, is_file_of
 from walferry.state_tables.change_files import data_files, files_since
 from walferry.state_tables.hbase_rules import FamilyRules
@@ -85,7 +86,8 @@ class TableMerge:
     def _round(self) -> tuple[StateOutcome, bool]:
         """Merge the changes of some batches. Returns what was done, and whether these were the last ones."""
         self._check_changes()
-        self.tables = StateTables.opened(self.lake.catalog, self.name)
+        self.mapping = self.lake.mappings.get(self.name)
+        self.tables = StateTables.opened(self.lake.catalog, self.name, self.mapping)
         merged, now = self.tables.merged, int(time.time() * 1000)
         changes = self.lake.make(self.name)  # after the state, which then has no later ones
         self._check_feed(changes)
@@ -97,8 +99,9 @@ class TableMerge:
         new = files_since(changes, merged.snapshot if merged is not None else None, self.on.cores * ROUND_BYTES, ROUND_FILES)
         families = self.rules()  # after the files, which then have no cells of a family that is not known yet
         files = list(data_files(self.tables.state))
-        other_rules = merged is not None and merged.families != families
-        due = frozenset(number for number, file in enumerate(files) if other_rules or _has_expired(file, self.tables.state, now))
+        columns = self.mapping.digest if self.mapping is not None else ""
+        others = merged is not None and (merged.families, merged.columns) != (families, columns)
+        due = frozenset(number for number, file in enumerate(files) if others or _has_expired(file, self.tables.state, now))
         if new is None and not due:
             return StateOutcome(self.name), True
         plan = _Plan(
@@ -110,7 +113,8 @@ class TableMerge:
         tasks = [plan.task(each) for each in dealt(windows, max(1, self.on.cores * TASKS_A_CORE))]
         answers = self._answers(changes, tasks)
         snapshot = new.snapshot if new is not None else merged.snapshot if merged is not None else 0
-        done = self._commit(Merged(str(changes.metadata.table_uuid), snapshot, families), files, tasks, answers)
+        noted = Merged(str(changes.metadata.table_uuid), snapshot, families, columns)
+        done = self._commit(noted, files, tasks, answers)
         return done, new is None or new.last
 
     def _windows(self, changes: Table, plan: _Plan, files: Sequence[Rows]) -> list[Window]:
@@ -153,7 +157,7 @@ class TableMerge:
 
     def _answers(self, changes: Table, tasks: Sequence[MergeTask]) -> list[MergeAnswer]:
         """Have the tasks run. Raises LakeError if one has failed, BackendFailed."""
-        targets = Target.of(self.tables.state), Target.of(self.tables.deletes), Target.of(changes)
+        targets = Target.of(self.tables.state, self.mapping), Target.of(self.tables.deletes), Target.of(changes)
         answers = self.on.run(partial(merge, *targets), tasks, MergeAnswer, lost=_lost)
         for task, done in zip(tasks, answers, strict=True):
             if done.error:

@@ -36,9 +36,11 @@ from pyiceberg.table.snapshots import Snapshot
 
 from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
+from walferry.replication.peers.column_mappings import ColumnMapping
 from walferry.replication.sinks.changes import SCHEMA as CHANGES
-from walferry.replication.sinks.iceberg.commits import BATCH, LakeError, commit_once, loaded_or_made, schema_of
+from walferry.replication.sinks.iceberg.commits import BATCH, commit_once
 from walferry.replication.sinks.iceberg.data_files import ChangeFile
+from walferry.replication.sinks.iceberg.tables import LakeError, add_columns, loaded_or_made, schema_of
 from walferry.shipping.lake.catalog import SUFFIX, identifier, unreadable
 from walferry.state_tables.change_files import is_first
 from walferry.state_tables.hbase_rules import FamilyRules
@@ -83,6 +85,7 @@ class Merged(Record):
     changes: str  # the UUID of the table
     snapshot: int
     families: tuple[FamilyRules, ...] = ()
+    columns: str = ""  # the digest of the mapping of its typed columns
     deletes: str = ""  # the UUID of the table with the markers
     commits: tuple[str, str] = ("", "")  # names of the last commits: of the state, and of the markers if there was one
 
@@ -97,14 +100,19 @@ class StateTables:
     merged: Merged | None
 
     @classmethod
-    def opened(cls, catalog: Catalog, name: str, *, make: bool = True) -> StateTables:
-        """Return the tables of a table of HBase; make them if they do not exist. Raises LakeError if they are other tables."""
+    def opened(cls, catalog: Catalog, name: str, mapping: ColumnMapping | None = None, *, make: bool = True) -> StateTables:
+        """Return the tables of a table of HBase; make them if they do not exist, with the state's typed columns.
+
+        Raises LakeError if they are other tables.
+        """
         if odd := next((suffix for suffix in (SUFFIX, DELETES) if name.endswith(suffix)), None):
             raise LakeError(
                 f"table {name} gets no table of state: its name ends with {odd}, as those of a lake's other tables do",
                 "Leave it out: name the other tables",
             )
         state = _table(catalog, identifier(name, ""), STATE_SCHEMA, name, make)
+        if make:
+            _add_columns(state, mapping)
         deletes = _table(catalog, identifier(name, DELETES), DELETES_SCHEMA, name, make)
         return cls(name, state, deletes, _merged(state, deletes))
 
@@ -154,6 +162,18 @@ def _commit(
         raise LakeError(
             f"table {'.'.join(table.name())} cannot be written: {one_line(str(error), MAX_SHOWN_CHARS)}",
             "If others have written to it meanwhile, the next merge does this again",
+        ) from error
+
+
+def _add_columns(state: Table, mapping: ColumnMapping | None) -> None:
+    try:
+        add_columns(state, mapping)
+    except LakeError:
+        raise
+    except Exception as error:
+        raise LakeError(
+            f"table {'.'.join(state.name())} cannot get typed columns: {one_line(str(error), MAX_SHOWN_CHARS)}",
+            "The next merge tries again",
         ) from error
 
 

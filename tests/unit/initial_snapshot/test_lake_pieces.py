@@ -16,7 +16,7 @@ from walferry.hbase.tables.snapshots import SnapshotRegion
 from walferry.initial_snapshot import lake_pieces
 from walferry.initial_snapshot.lake_pieces import LakeCopy, LakeTask, Piece, check_chain, pieces_of, rest_of, tasks_of, why_wrong
 from walferry.load.errors import CopyRefused
-from walferry.replication.sinks.iceberg.commits import table_of
+from walferry.replication.sinks.iceberg.tables import table_of
 from walferry.shipping.lake.copied import CopiedRows, gaps
 
 KEYS = st.lists(st.binary(min_size=1, max_size=2), unique=True, max_size=6).map(sorted)

@@ -23,8 +23,9 @@ from walferry.hbase.wal.cells import CellType
 from walferry.initial_snapshot import lake_rows as module
 from walferry.initial_snapshot.lake_pieces import LakeCopy, LakeTask, Piece, rest_of, why_wrong
 from walferry.initial_snapshot.lake_rows import copy_to_lake
-from walferry.replication.sinks.iceberg.commits import Batch, FirstCopy, Positions, append_copy, table_of
+from walferry.replication.sinks.iceberg.commits import Batch, FirstCopy, Positions, append_copy
 from walferry.replication.sinks.iceberg.data_files import Target
+from walferry.replication.sinks.iceberg.tables import table_of
 
 SORTED = random_cells(3, 3_000, tags=False)
 MIDDLE = SORTED[len(SORTED) // 2].row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,15 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
+from pyiceberg.types import StringType
 
 from tests.threads_backend import Threads
 from tests.unit.hbase.wal.encoder import Cell
 from tests.unit.replication.sinks.iceberg.lake import WAL, catalog_in, changes, entry, files_of, rows_of
 from walferry.hbase.tables.scan import ScanSpec
 from walferry.hbase.wal.cells import CellType, split_cells
+from walferry.replication.peers.column_mappings import parse_mappings
 from walferry.replication.sinks.changes import DAY_MS, SCHEMA, Changes
 from walferry.replication.sinks.iceberg import commits
-from walferry.replication.sinks.iceberg.commits import Batch, FirstCopy, LakeError, append, append_copy, positions_of
+from walferry.replication.sinks.iceberg.commits import Batch, FirstCopy, append, append_copy, positions_of
+from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.shipping.lake.catalog import Lake
 from walferry.state_tables import merging, ranges, table_merge
 from walferry.state_tables.hbase_rules import NEVER, FamilyRules, shown
@@ -551,6 +555,51 @@ def test_a_task_that_is_lost_is_an_error_of_its_table(t: InLake) -> None:
     t.feed(put(b"r"))
     with pytest.raises(LakeError, match="its process has died"):
         TableMerge(t.lake, "t", lambda: FAMILIES, "run", Dying()).run()
+
+
+def mapped(t: InLake, type_: str | None) -> None:
+    """Let cells of f:q have a typed column of that type, or none."""
+    columns = {"id": {"cf": "rowkey", "col": "key", "type": "string"}, f"as_{type_}": {"cf": "f", "col": "q", "type": type_}}
+    given = {"table": {"name": "t"}, "rowkey": "key", "columns": columns}
+    t.lake = replace(t.lake, mappings=parse_mappings(json.dumps(given)) if type_ else {})
+
+
+def test_a_state_has_typed_columns_and_a_mapping_that_changes_writes_them_anew(t: InLake) -> None:
+    t.feed(put(b"r", b"\0\0\0\7"), put(b"s", b"x", qualifier=b"p"))
+
+    def shown(*names: str) -> list[tuple[Any, ...]]:
+        assert t.state() == t.expected()
+        found = t.tables.state.scan().to_arrow().to_pylist()
+        return sorted((tuple(row[name] for name in ("row", *names)) for row in found), key=repr)
+
+    t.merge()
+    mapped(t, "int")
+    assert t.merge().changes == 0
+    assert shown("id", "as_int", "unread") == [(b"r", "r", 7, None), (b"s", "s", None, None)]
+    t.feed(put(b"r", b"no int", timestamp=2))
+    t.merge()
+    assert shown("as_int", "unread") == [(b"r", 7, None), (b"r", None, "as_int"), (b"s", None, None)]
+    before = t.tables.state.current_snapshot()
+    t.merge()
+    assert t.tables.state.current_snapshot() == before, "nothing has changed"
+    mapped(t, "string")
+    t.merge()
+    assert shown("as_int", "as_string", "unread") == [
+        (b"r", None, "\0\0\0\7", None), (b"r", None, "no int", None), (b"s", None, None, None),
+    ]  # fmt: skip
+    mapped(t, None)
+    t.merge()
+    assert shown("id", "as_string") == [(b"r", None, None), (b"r", None, None), (b"s", None, None)]
+
+
+def test_a_state_with_another_column_of_that_name_is_refused(t: InLake) -> None:
+    t.feed(put(b"r"))
+    t.merge()
+    with t.tables.state.update_schema() as update:
+        update.add_column("as_int", StringType())
+    mapped(t, "int")
+    with pytest.raises(LakeError, match=r"column as_int should be int, and the table has as_int of type string"):
+        t.merge()
 
 
 def test_a_first_copy_that_was_not_ended_is_waited_for(t: InLake) -> None:

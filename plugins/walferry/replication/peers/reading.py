@@ -27,6 +27,7 @@ from walferry.hbase.peer_files import PeerFiles
 from walferry.hbase.table_cfs import parse_table_cfs
 from walferry.hbase.values import decode_message, decode_peer, decode_table_cfs, is_synchronous
 from walferry.replication.peers import settings
+from walferry.replication.peers.column_mappings import ColumnMapping
 from walferry.replication.peers.topic_rules import TopicRules
 
 ENABLED = "ENABLED"
@@ -96,6 +97,11 @@ class Peer:
     def lake(self) -> str | None:
         """The catalog of Iceberg in whose tables its edits go; None if they go elsewhere."""
         return settings.LAKE.text(self.config) or None
+
+    @property
+    def lake_columns(self) -> dict[str, ColumnMapping]:
+        """The typed columns of its tables in a lake, by table. Raises PeerError."""
+        return settings.LAKE_COLUMNS.of(self) or {}
 
     @property
     def kafka(self) -> str | None:

@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 from walferry.base.texts import did_you_mean
 from walferry.hbase.errors import PeerError
+from walferry.replication.peers.column_mappings import parse_mappings
 from walferry.replication.peers.topic_rules import TopicRules
 
 PREFIX = "walferry."  # of the peer's keys that are for Walferry; HBase ignores these keys
@@ -289,6 +290,9 @@ HFILES_WITH = Setting("walferry.hfiles.with", "id of a peer", "`peers set ID hfi
                       "batches of that peer make the files of both, see [below](#several-peers-with-the-same-edits)")
 LAKE = Setting("walferry.lake", "name of a catalog of Iceberg", "`peers create --lake`",
                "its edits go into [tables of changes](lake.md) of that catalog, and to no HBase cluster")
+LAKE_COLUMNS = Setting("walferry.lake.columns", "catalogs of hbase-connectors, as JSON", "`peers create --columns FILE`",
+                       "which [typed columns](lake.md#typed-columns) its tables in the lake have beside the bytes",
+                       read=parse_mappings)
 KAFKA = Setting("walferry.kafka", "hosts and ports of brokers", "`peers create --kafka`",
                 "its edits go to [Kafka](kafka.md), and to no HBase cluster", read=brokers)
 KAFKA_RECORDS = Setting("walferry.kafka.records", "", "`peers set ID kafka.records=debezium`",
@@ -300,7 +304,10 @@ HANDED_BACK_TO = Setting("walferry.handed-back-to", "id of a peer", "`peers hand
                          "HBase is to ship that peer instead of this one. It says nothing if there is no such peer")
 SUCCEEDS = Setting("walferry.succeeds", "id of a peer", "`peers hand-back`",
                    "at a peer that is not managed: HBase is to ship it instead of that one, which is being handed back")
-MARKS = (MANAGED, PAUSED, MAX_LAG, PEER_CONN_ID, HFILES_WITH, LAKE, KAFKA, KAFKA_RECORDS, KAFKA_RULES, HANDED_BACK_TO, SUCCEEDS)
+MARKS = (
+    MANAGED, PAUSED, MAX_LAG, PEER_CONN_ID, HFILES_WITH, LAKE, LAKE_COLUMNS, KAFKA, KAFKA_RECORDS, KAFKA_RULES, HANDED_BACK_TO,
+    SUCCEEDS,
+)
 
 NAMESPACES = Setting("namespaces", "names, split by commas", "`peers create`, `peers set ID namespaces=a,b`",
                      "it gets edits of these, and of `table_cfs`")
@@ -332,7 +339,9 @@ FIELDS = (
 # fmt: on
 _OF_KAFKA = (KAFKA, KAFKA_RECORDS, KAFKA_RULES)
 # by `peers set`
-SETTABLE = {each.name: each for each in (*SHIPPING, MAX_LAG, PEER_CONN_ID, HFILES_WITH, *_OF_KAFKA, BANDWIDTH, NAMESPACES)}
+SETTABLE = {
+    each.name: each for each in (*SHIPPING, MAX_LAG, PEER_CONN_ID, HFILES_WITH, LAKE_COLUMNS, *_OF_KAFKA, BANDWIDTH, NAMESPACES)
+}
 _ANYWHERE = (MAX_LAG, NAMESPACES)
 # What a sink heeds that is not HBase's: pauses, patience, and sizes.
 _HEEDED = ("patience_seconds", "sleep_seconds", "retries_multiplier", "shipment_entries", "shipment_bytes", "buffer_bytes")
@@ -341,10 +350,10 @@ _HEEDED = ("patience_seconds", "sleep_seconds", "retries_multiplier", "shipment_
 def heeded(*, lake: bool = False, kafka: bool = False) -> tuple[Setting, ...]:
     """Return what `peers set` may change of a peer whose edits go to a lake, to Kafka or, by default, to an HBase cluster."""
     if lake:
-        return _ANYWHERE
+        return (*_ANYWHERE, LAKE_COLUMNS)
     if kafka:
         return (*_ANYWHERE, BANDWIDTH, *_OF_KAFKA, *(each for each in SHIPPING if each.attribute in _HEEDED))
-    return tuple(each for each in SETTABLE.values() if each not in _OF_KAFKA)
+    return tuple(each for each in SETTABLE.values() if each not in (LAKE_COLUMNS, *_OF_KAFKA))
 
 
 def parsed(settings: Mapping[str, str]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ TOTALS = (
     "logEditsRead",
     "logReadInBytes",
     "cellsFiltered",
+    "unreadCells",
 )
 TOTALS_OF_QUEUES = (
     "completedLogs",
@@ -191,6 +192,10 @@ class BatchReport:
         lines += refusals(self.summaries)
         if totals["shippedHFiles"]:
             lines.append(f"shippedHFiles, of bulk loads: {totals['shippedHFiles']:,}, gone before: {totals['missingHFiles']:,}")
+        if totals["unreadCells"]:
+            lines.append(
+                f"UNREAD typed columns of {totals['unreadCells']:,} cells, whose bytes are there: the column `unread` names them"
+            )
         if totals["cellsFiltered"]:
             lines.append(f"cellsFiltered, of edits that were shipped in part: {totals['cellsFiltered']:,}")
         return lines

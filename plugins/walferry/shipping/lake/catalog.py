@@ -6,7 +6,8 @@ table of changes      default.orders_changes    shop.items_changes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from pyiceberg.catalog import Catalog, load_catalog
@@ -15,8 +16,9 @@ from pyiceberg.utils.config import Config
 
 from walferry.base.texts import one_line
 from walferry.hbase.cluster import cluster_id
+from walferry.replication.peers.column_mappings import ColumnMapping
 from walferry.replication.peers.reading import Peer
-from walferry.replication.sinks.iceberg.commits import LakeError, table_of
+from walferry.replication.sinks.iceberg.tables import LakeError, table_of
 from walferry.replication.source.session import Session
 
 SUFFIX = "_changes"
@@ -32,12 +34,13 @@ class Lake:
     source_id: UUID
     feed: str
     id: UUID  # by which edits that have been through this lake would be marked
+    mappings: Mapping[str, ColumnMapping] = field(default_factory=dict)  # of typed columns, by table of HBase
 
     @classmethod
     def of(cls, session: Session, peer: Peer, name: str) -> Lake:
-        """Return the lake of a peer. Raises LakeError, ClusterError."""
-        source_id = cluster_id(session.zk, session.nodes)
-        return cls(open_catalog(name), source_id, f"{peer.id} of {source_id}", uuid5(NAMESPACE_URL, f"walferry lake {name}"))
+        """Return the lake of a peer. Raises LakeError, ClusterError, PeerError."""
+        source_id, id_ = cluster_id(session.zk, session.nodes), uuid5(NAMESPACE_URL, f"walferry lake {name}")
+        return cls(open_catalog(name), source_id, f"{peer.id} of {source_id}", id_, peer.lake_columns)
 
     def listed(self) -> set[str]:
         """Return the tables of HBase of which the catalog has a table of changes, by its name. Raises LakeError."""
@@ -54,7 +57,7 @@ class Lake:
     def make(self, table: str) -> Table:
         """Return a table of changes; make it if it does not exist. Raises LakeError."""
         try:
-            return table_of(self.catalog, identifier(table))
+            return table_of(self.catalog, identifier(table), self.mappings.get(table))
         except LakeError:
             raise
         except Exception as error:

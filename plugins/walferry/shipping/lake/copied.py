@@ -39,7 +39,8 @@ from walferry.hbase.names import parse_wal_name
 from walferry.load.fence import Claim
 from walferry.load.records import MAX_JSON_BYTES, Load
 from walferry.replication.sinks.changes import Changes
-from walferry.replication.sinks.iceberg.commits import FirstCopy, LakeError
+from walferry.replication.sinks.iceberg.commits import FirstCopy
+from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.replication.source.session import Session
 
 ENDS = "+ends"  # no table's name begins with "+"

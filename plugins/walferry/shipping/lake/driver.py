@@ -35,8 +35,9 @@ from walferry.replication.peers.reading import Peer, check_shippable
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.errors import LeaseLost
 from walferry.replication.queues.reading import queued_groups
-from walferry.replication.sinks.iceberg.commits import Batch, LakeError, append
-from walferry.replication.sinks.iceberg.data_files import ChangeFile, Target
+from walferry.replication.sinks.iceberg.commits import Batch, append
+from walferry.replication.sinks.iceberg.data_files import ChangeFile
+from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.replication.sinks.positions import Position, is_ahead, order_of
 from walferry.replication.source.agreement import check_queues_complete
 from walferry.replication.source.peers import read_peer
@@ -155,7 +156,7 @@ class _Batch:
         done: dict[str, LakeGroup] = {}
         left = list(self._jobs(tables, done))
         while left:
-            targets = {name: Target.of(table) for name, table in tables.open.items()}
+            targets = {name: tables.target(name) for name in tables.open}
             oldest = min(job.wals[0].queued.name.timestamp for job in left)
             answers = on.run(partial(read_lake_group, targets, tables.copied(oldest)), left, LakeGroup, lost=_lost)
             for job, answer in zip(left, answers, strict=True):

@@ -25,8 +25,9 @@ from walferry.replication.filters.entry_filter import filter_batch
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.sinks.changes import Changes, Wal, changes_of, days_in
 from walferry.replication.sinks.errors import OnlyCells
-from walferry.replication.sinks.iceberg.commits import FirstCopy, LakeError
+from walferry.replication.sinks.iceberg.commits import FirstCopy
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, DataFiles, Target
+from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.replication.sinks.of_peer import check_only_cells
 from walferry.replication.sinks.positions import Position, is_behind
 from walferry.replication.source.session import Session, open_session
@@ -145,11 +146,12 @@ class _Reading:
         status, error = self._read_all()
         self._running = False
         self._counters.end(status, error)
-        found.summary = self._summary().to_json()
         if self._unknown:
-            found.unknown = sorted(self._unknown)
+            found.summary, found.unknown = self._summary().to_json(), sorted(self._unknown)
             return found
         found.files = self._files.finish()
+        self._shipped["unreadCells"] = sum(file.unread for file in found.files)
+        found.summary = self._summary().to_json()
         found.more, found.let_go = self._more, self._let_go
         found.wals, found.lost = self._whole, sorted(self._wals.lost)
         if self._whole < self._wals.count:

@@ -15,7 +15,9 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.rpc import master
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.reading import Peer
-from walferry.replication.sinks.iceberg.commits import FirstCopy, LakeError, Positions, check_copy_ended, positions_of
+from walferry.replication.sinks.iceberg.commits import FirstCopy, Positions, check_copy_ended, positions_of
+from walferry.replication.sinks.iceberg.data_files import Target
+from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.replication.source.session import Session
 from walferry.shipping.lake.catalog import Lake, identifier
 
@@ -59,6 +61,10 @@ class LakeTables:
         else:
             both = f"tables {twin} and {name} have one table of changes, {'.'.join(identifier(name))}"
             self.refused[name] = f"{both}: the catalog ignores capitals. Let two peers with table-cfs feed two catalogs"
+
+    def target(self, name: str) -> Target:
+        """Return what tasks need to write files of an open table."""
+        return Target.of(self.open[name], self.lake.mappings.get(name))
 
     def copied(self, oldest: int) -> dict[str, FirstCopy]:
         """Return the first copies of which WALs begun at `oldest` (ms since the epoch) or later may have edits, by table."""

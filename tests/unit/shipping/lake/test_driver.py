@@ -13,7 +13,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.unit.replication.sinks.iceberg.lake import catalog_in, changes, entry, files_of, put
 from walferry.hbase.errors import PositionError
-from walferry.replication.sinks.iceberg.commits import POSITIONS, table_of
+from walferry.replication.sinks.iceberg.commits import POSITIONS
+from walferry.replication.sinks.iceberg.tables import table_of
 from walferry.shipping.lake import driver
 from walferry.shipping.lake.catalog import Lake, identifier
 from walferry.shipping.lake.reading import LakeGroup

@@ -24,8 +24,9 @@ from walferry.load.earlier_loads import NOTHING_LOADED
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.queues.queue import QueuedWal
 from walferry.replication.sinks.iceberg import data_files
-from walferry.replication.sinks.iceberg.commits import Position, table_of
+from walferry.replication.sinks.iceberg.commits import Position
 from walferry.replication.sinks.iceberg.data_files import DataFiles, Target
+from walferry.replication.sinks.iceberg.tables import table_of
 from walferry.replication.source.cluster import SourceCluster
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.group_job import GroupJob

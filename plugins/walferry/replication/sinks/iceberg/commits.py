@@ -36,22 +36,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import pyarrow as pa
-from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import DataFile
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.sorting import SortField, SortOrder
-from pyiceberg.transforms import DayTransform, IdentityTransform
-from pyiceberg.types import BinaryType, ListType, LongType, NestedField, StringType, TimestamptzType
 
-from walferry.base.errors import WalferryError
 from walferry.base.texts import one_line
 from walferry.hbase.names import parse_wal_name
-from walferry.replication.sinks.changes import SCHEMA as COLUMNS
-from walferry.replication.sinks.iceberg.data_files import ROW_BOUND_BYTES, ChangeFile
+from walferry.replication.sinks.iceberg.data_files import ChangeFile
+from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.replication.sinks.positions import Position
 
 POSITIONS = "walferry.positions."  # and the feed
@@ -62,45 +54,7 @@ RETRY_SECONDS = 0.1  # grows with each try
 MAX_RETRY_SECONDS = 5.0
 MAX_SHOWN_CHARS = 300
 
-_KINDS = {
-    "binary": BinaryType(),
-    "string": StringType(),
-    "int64": LongType(),
-    "timestamp[us, tz=UTC]": TimestamptzType(),
-    "list<element: string not null>": ListType(element_id=len(COLUMNS.names) + 1, element=StringType(), element_required=True),
-}
-
-
-def schema_of(columns: pa.Schema) -> Schema:
-    """Return columns of kinds that tables of changes have in Iceberg's form, numbered from 1 on."""
-    return Schema(
-        *(
-            NestedField(number, field.name, _KINDS[str(field.type)], required=not field.nullable)
-            for number, field in enumerate(columns, start=1)
-        )
-    )
-
-
-SCHEMA = schema_of(COLUMNS)
-_DAY = PartitionSpec(PartitionField(SCHEMA.find_field("write_time").field_id, 1000, DayTransform(), "write_time_day"))
-_BY_ROW = SortOrder(SortField(SCHEMA.find_field("row").field_id, IdentityTransform()))
-
-# The columns by whose figures engines leave out files. Figures of all columns would make a manifest four times as large.
-_PRUNED = {"row": f"truncate({ROW_BOUND_BYTES})", "timestamp": "full", "sequence_id": "full", "write_time": "full"}
-PROPERTIES = {
-    TableProperties.FORMAT_VERSION: "2",
-    TableProperties.PARQUET_COMPRESSION: "zstd",
-    TableProperties.DEFAULT_WRITE_METRICS_MODE: "none",
-    **{f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{name}": mode for name, mode in _PRUNED.items()},
-    # Rows lie in order within a file, so who reads a range of them reads few groups. Merges into tables of state do.
-    TableProperties.PARQUET_ROW_GROUP_LIMIT: "65536",
-}
-
 log = logging.getLogger(__name__)
-
-
-class LakeError(WalferryError):
-    """A table of the lake cannot be read or written."""
 
 
 class PositionsMoved(LakeError):
@@ -147,46 +101,6 @@ class Batch:
 
     feed: str
     name: str
-
-
-def table_of(catalog: Catalog, identifier: tuple[str, str]) -> Table:
-    """Return a table of changes; make it if it does not exist. Raises LakeError if it is another kind of table."""
-    table = loaded_or_made(catalog, identifier, SCHEMA, PROPERTIES, partition_spec=_DAY, sort_order=_BY_ROW)
-    _check(table)
-    return table
-
-
-def loaded_or_made(
-    catalog: Catalog, identifier: tuple[str, str], schema: Schema, properties: Mapping[str, str], **form: Any
-) -> Table:
-    """Return a table of a catalog; make it in this form if it does not exist. Raises what the catalog raises."""
-    try:
-        return catalog.load_table(identifier)
-    except NoSuchTableError:
-        catalog.create_namespace_if_not_exists(identifier[0])
-        try:
-            return catalog.create_table(identifier, schema, properties={**properties}, **form)
-        except TableAlreadyExistsError:  # another run has made it meanwhile
-            return catalog.load_table(identifier)
-
-
-def _check(table: Table) -> None:
-    """Raise LakeError unless the table has our columns, and its files are those of days."""
-    name = ".".join(table.name())
-    kinds = {each.name: each.field_type for each in table.schema().fields}
-    for wanted in SCHEMA.fields:
-        found = kinds.get(wanted.name)
-        if found is None or str(found).split("<")[0] != str(wanted.field_type).split("<")[0]:
-            raise LakeError(
-                f"table {name} is not a table of changes: column {wanted.name} should be {wanted.field_type}, and is {found}",
-                "Rename the table, or choose another namespace for the lake",
-            )
-    fields = [(each.transform, table.schema().find_column_name(each.source_id)) for each in table.spec().fields]
-    if fields != [(DayTransform(), "write_time")]:
-        raise LakeError(
-            f"table {name} is partitioned by {table.spec()}, and not by the day of write_time",
-            "Give it that partition spec again: ALTER TABLE … REPLACE PARTITION FIELD",
-        )
 
 
 def positions_of(table: Table, feed: str) -> Positions:

@@ -26,7 +26,9 @@ from pyiceberg.typedef import Record as Partition
 
 from walferry.base.kernels.types import Ints
 from walferry.base.records import Record
+from walferry.replication.peers.column_mappings import ColumnMapping
 from walferry.replication.sinks.changes import NO_DAY, SCHEMA, Changes
+from walferry.replication.sinks.iceberg.typed_columns import fields_of, with_typed
 
 MEMORY_BYTES = 256 << 20  # of changes that a task holds; sorting takes as much again for one table
 FILE_BYTES = 128 << 20  # of changes in memory, which become a file of a quarter to a half of that
@@ -40,13 +42,14 @@ _COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_count
 
 @dataclass(frozen=True)
 class Target:
-    """A table of changes as a task needs it. `metadata` is Iceberg's, as JSON, without the table's history."""
+    """A table as a task needs it. `metadata` is Iceberg's, as JSON, without the table's history."""
 
     metadata: str
     properties: Mapping[str, str] = field(repr=False)  # of the file system, of which some are secrets
+    mapping: ColumnMapping | None = None  # of its typed columns, which the table has
 
     @classmethod
-    def of(cls, table: Table) -> Target:
+    def of(cls, table: Table, mapping: ColumnMapping | None = None) -> Target:
         """Return what tasks need to write files of a table."""
         bare: dict[str, Any] = {
             "properties": {name: text for name, text in table.properties.items() if not name.startswith(OWN)},
@@ -57,7 +60,7 @@ class Target:
             "current_snapshot_id": None,
             "statistics": [],
         }
-        return cls(table.metadata.model_copy(update=bare).model_dump_json(), _of_files(table.io.properties))
+        return cls(table.metadata.model_copy(update=bare).model_dump_json(), _of_files(table.io.properties), mapping)
 
 
 def _of_files(properties: Mapping[str, str]) -> dict[str, str]:
@@ -77,6 +80,7 @@ class ChangeFile(Record):
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     bounds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # Base64
     splits: tuple[int, ...] = ()
+    unread: int = 0  # rows of which a typed column could not be read
 
     @classmethod
     def of(cls, table: str, file: DataFile) -> ChangeFile:
@@ -162,30 +166,39 @@ class OpenTable:
     io: FileIO
     metadata: TableMetadata
     schema: Schema  # the columns that are written, with the table's ids
+    mapping: ColumnMapping | None
 
     @classmethod
     def of(cls, target: Target, columns: Iterable[str]) -> OpenTable:
-        """Open a table, of which some columns are written."""
+        """Open a table, of which some columns are written, and the typed ones."""
         metadata = TableMetadataUtil.parse_raw(target.metadata)
-        return cls(load_file_io({**target.properties}, metadata.location), metadata, metadata.schema().select(*columns))
+        schema = metadata.schema().select(*columns, *(each.name for each in fields_of(target.mapping)))
+        return cls(load_file_io({**target.properties}, metadata.location), metadata, schema, target.mapping)
 
     def write(self, table: str, parts: Iterable[tuple[int | None, pa.Table]], bound_bytes: int | None = None) -> list[ChangeFile]:
         """Write a file of each part: a day, and rows in their order. Without partitions the day is None. Raises OSError.
 
+        Rows come without typed columns, and get them here.
+
         Iceberg's figures of a file get its first and last row from here, with `bound_bytes` of them at most. Parquet leaves rows
         of more than 4 KB out of its figures, and PyIceberg would take the others' for those of the whole file.
         """
-        ends = list[tuple[bytes, bytes | None]]()
+        ends, unread = list[tuple[bytes, bytes | None]](), list[int]()
 
         def noted() -> Iterator[tuple[int | None, pa.Table]]:
             for day, rows in parts:
                 first, last = rows["row"][0].as_py(), rows["row"][-1].as_py()
                 ends.append((first[:bound_bytes], upper_bound(last, bound_bytes)))
+                rows, count = with_typed(rows, self.mapping) if self.mapping is not None else (rows, 0)
+                unread.append(count)
                 yield day, rows
 
         files = list(write_file(self.io, self.metadata, self._tasks(noted())))
         column = self.schema.find_field("row").field_id
-        return [ChangeFile.of(table, file).bounded(column, *end) for file, end in zip(files, ends, strict=True)]
+        return [
+            replace(ChangeFile.of(table, file).bounded(column, *end), unread=count)
+            for file, end, count in zip(files, ends, unread, strict=True)
+        ]
 
     def _tasks(self, parts: Iterable[tuple[int | None, pa.Table]]) -> Iterator[WriteTask]:
         """Yield Iceberg's descriptions of the files to write."""

@@ -73,5 +73,5 @@ def rows_of(table: Table) -> list[dict[str, Any]]:
     paths = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
     if not paths:
         return []
-    found = duckdb.connect().read_parquet(paths, hive_partitioning=False)
+    found = duckdb.connect().read_parquet(paths, hive_partitioning=False, union_by_name=True)
     return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]

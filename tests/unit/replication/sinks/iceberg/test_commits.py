@@ -22,14 +22,13 @@ from walferry.replication.sinks.iceberg.commits import (
     POSITIONS,
     Batch,
     FirstCopy,
-    LakeError,
     Positions,
     PositionsMoved,
     append,
     append_copy,
     positions_of,
-    table_of,
 )
+from walferry.replication.sinks.iceberg.tables import LakeError, table_of
 
 from .lake import BASE, WAL, catalog_in, changes, entry, files_of, put, rows_of
 

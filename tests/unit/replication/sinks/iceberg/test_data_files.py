@@ -9,8 +9,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from walferry.replication.sinks.changes import DAY_MS
 from walferry.replication.sinks.iceberg import data_files as module
-from walferry.replication.sinks.iceberg.commits import Batch, Positions, append, table_of
+from walferry.replication.sinks.iceberg.commits import Batch, Positions, append
 from walferry.replication.sinks.iceberg.data_files import DataFiles, Target
+from walferry.replication.sinks.iceberg.tables import table_of
 
 from .lake import WAL, catalog_in, changes, entry, files_of, put, rows_of
 

@@ -1,0 +1,260 @@
+"""Says which cells and parts of row keys a lake's tables have as typed columns: the catalogs of hbase-connectors, as they are.
+
+    {"table": {"namespace": "shop", "name": "orders", "tableCoder": "PrimitiveType"},
+     "rowkey": "customer:id",
+     "columns": {
+       "customer": {"cf": "rowkey", "col": "customer", "type": "string", "length": "8"},
+       "id":       {"cf": "rowkey", "col": "id", "type": "bigint"},
+       "amount":   {"cf": "d", "col": "a", "type": "double"}}}
+
+A text has one such object, or a list of them, one for each table. `tableCoder` says who has written the values: PrimitiveType is
+HBase's `Bytes.toBytes`, and Phoenix is Apache Phoenix. A `col` may have bytes as `\\x80\\x0B`, which Phoenix's qualifiers need.
+Sources: HBaseTableCatalog, DefaultSource.parseRowKey and datasources.Utils of hbase-connectors; `tableCoder` of the Spark HBase
+Connector, from which these come; Phoenix's PDataType and its subclasses.
+
+hbase-connectors looks for the end of a string in the middle of a row key, and cannot tell it from a byte 0 of what follows. So
+here such a part needs its `length`. In Phoenix's row keys a byte 0 ends it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from walferry.base.texts import one_line
+from walferry.hbase.binary_text import from_binary_text
+from walferry.hbase.names import TABLE
+
+MAX_MAPPINGS_BYTES = 65_536  # HBase keeps them in the peer's configuration
+MOST_COLUMNS = 500  # of a table
+MAX_LENGTH = 32_767  # of a row key
+MAX_SHOWN_CHARS = 200
+DEFAULT_NAMESPACE = "default"
+UNREAD = "unread"  # the column that names the typed columns whose values cannot be read
+OWN_NAMES = frozenset({
+    "row", "family", "qualifier", "timestamp", "type", "value", "tags", "region", "sequence_id", "write_time", "wal_group", "wal",
+    "offset", "cell", "cluster_ids", "expires", UNREAD,
+})  # fmt: skip
+ROW_KEY = "rowkey"  # as the family of a column: it is a part of the row key
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_TYPE = re.compile(r"([a-z_]+)(?:\((\d{1,4})(?:,(\d{1,4}))?\))?")
+_TABLE_KEYS = {"namespace", "name", "tableCoder", "version"}
+_COLUMN_KEYS = {"cf", "col", "type", "length"}
+
+
+class Coder(StrEnum):
+    """Who has written the values."""
+
+    PRIMITIVE = "PrimitiveType"
+    PHOENIX = "Phoenix"
+
+
+# Bytes of each type; None: any number.
+_SIZES: Mapping[Coder, Mapping[str, int | None]] = {
+    Coder.PRIMITIVE: {
+        "boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "float": 4, "double": 8, "date": 8, "timestamp": 8,
+        "string": None, "binary": None, "decimal": None,
+    },
+    Coder.PHOENIX: {
+        "boolean": 1, "tinyint": 1, "smallint": 2, "integer": 4, "bigint": 8, "float": 4, "double": 8,
+        "unsigned_tinyint": 1, "unsigned_smallint": 2, "unsigned_int": 4, "unsigned_long": 8, "unsigned_float": 4,
+        "unsigned_double": 8, "date": 8, "time": 8, "timestamp": 12, "unsigned_date": 8, "unsigned_time": 8,
+        "unsigned_timestamp": 12, "varchar": None, "char": None, "binary": None, "varbinary": None, "decimal": None,
+    },
+}  # fmt: skip
+_OTHER_NAMES: Mapping[Coder, Mapping[str, str]] = {
+    Coder.PRIMITIVE: {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"},
+    Coder.PHOENIX: {"byte": "tinyint", "short": "smallint", "int": "integer", "long": "bigint", "string": "varchar"},
+}
+_OF_LENGTH = ("char", "varchar", "binary")  # of a varchar it is the most
+MAX_PRECISION = 38  # of decimals, in Iceberg
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """How a value is written. `size` is its number of bytes; None: any."""
+
+    coder: Coder
+    name: str
+    size: int | None
+    precision: int = 0  # of a decimal
+    scale: int = 0
+
+    @classmethod
+    def parse(cls, coder: Coder, text: str) -> ValueType:
+        """Parse a type, in Spark's words or Phoenix's. Raises ValueError."""
+        shown, found = one_line(repr(text), MAX_SHOWN_CHARS), _TYPE.fullmatch("".join(text.lower().split()))
+        name = _OTHER_NAMES[coder].get(found[1], found[1]) if found else ""
+        if found is None or name not in _SIZES[coder]:
+            raise ValueError(f"the type {shown} is none of {', '.join(_SIZES[coder])}")
+        first, second = (int(digits) if digits else None for digits in found.groups()[1:])
+        if name == "decimal":
+            if first is None:
+                raise ValueError("a decimal needs its precision and scale, such as decimal(18,2)")
+            if not 0 < first <= MAX_PRECISION or (second or 0) > first:
+                raise ValueError(f"the type {shown} should have a precision from 1 to {MAX_PRECISION}, and no larger scale")
+            return cls(coder, name, None, first, second or 0)
+        if second is not None or (first is not None and (name not in _OF_LENGTH or not first)):
+            raise ValueError(f"the type {shown} has no such length or precision")
+        return cls(coder, name, _SIZES[coder][name] if first is None or name == "varchar" else first)
+
+
+@dataclass(frozen=True)
+class KeyPart:
+    """A part of the row key, and the typed column that shows it."""
+
+    name: str
+    type: ValueType
+
+
+@dataclass(frozen=True)
+class MappedColumn:
+    """A column of HBase, and the typed column that shows its values."""
+
+    name: str
+    type: ValueType
+    family: bytes
+    qualifier: bytes
+
+
+@dataclass(frozen=True)
+class ColumnMapping:
+    """The typed columns of one table ("table" or "namespace:table")."""
+
+    table: str
+    key: tuple[KeyPart, ...]
+    columns: tuple[MappedColumn, ...]
+
+    @property
+    def digest(self) -> str:
+        """A short text that no other mapping has."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
+
+
+def parse_mappings(text: str) -> dict[str, ColumnMapping]:
+    """Parse mappings, by table. An empty text has none. Raises ValueError."""
+    if not text.strip():
+        return {}
+    if len(text.encode()) > MAX_MAPPINGS_BYTES:
+        raise ValueError(f"the mappings have {len(text.encode()):,} bytes, and may have {MAX_MAPPINGS_BYTES:,}")
+    try:
+        found = json.loads(text, object_pairs_hook=_once)
+    except RecursionError:
+        raise ValueError("the mappings are not JSON: too deep") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"the mappings are not JSON: {error}") from None
+    mappings = dict[str, ColumnMapping]()
+    for each in found if isinstance(found, list) else [found]:
+        mapping = _mapping(_object(each, "a mapping"))
+        if mapping.table in mappings:
+            raise ValueError(f"table {mapping.table} has two mappings")
+        mappings[mapping.table] = mapping
+    return mappings
+
+
+def _shown(value: object) -> str:
+    return one_line(repr(value), MAX_SHOWN_CHARS)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{_shown(next(name for name in names if names.count(name) > 1))} is there twice")
+    return found
+
+
+def _object(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is {_shown(value)}, and should be a JSON object")
+    return value
+
+
+def _text(given: Mapping[str, Any], name: str, where: str, default: str | None = None) -> str:
+    value = given.get(name, default)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{where} has {name} {_shown(value)}, which should be a text")
+    return value
+
+
+def _mapping(given: dict[str, Any]) -> ColumnMapping:
+    if odd := sorted(given.keys() - {"table", ROW_KEY, "columns"}):
+        raise ValueError(f"a mapping has {_shown(odd[0])}; mappings have table, rowkey and columns")
+    table, coder = _table(_object(given.get("table"), "a mapping's table"))
+    where, columns = f"the mapping of table {table}", _object(given.get("columns"), f"columns of table {table}")
+    if not 0 < len(columns) <= MOST_COLUMNS:
+        raise ValueError(f"{where} has {len(columns):,} columns, and may have 1 to {MOST_COLUMNS}")
+    parts, mapped, seen = dict[str, KeyPart](), list[MappedColumn](), set[str]()
+    for name, each in columns.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{where}: {_shown(name)} is no name of a column: use letters, digits and _")
+        if name.casefold() in OWN_NAMES:
+            raise ValueError(f"{where}: tables of a lake have a column {name.lower()} of their own. Give this one another name")
+        if name.casefold() in seen:
+            raise ValueError(f"{where}: there are two columns {name}, as most engines ignore capitals")
+        seen.add(name.casefold())
+        _add(f"{where}: column {name}", coder, name, _object(each, f"{where}: column {name}"), parts, mapped)
+    places = [(each.family, each.qualifier) for each in mapped]
+    if twice := next((each for each in mapped if places.count((each.family, each.qualifier)) > 1), None):
+        raise ValueError(f"{where}: column {twice.name} is of the same column of HBase as another one")
+    return ColumnMapping(table, _key(where, _text(given, ROW_KEY, where), parts), tuple(mapped))
+
+
+def _table(given: dict[str, Any]) -> tuple[str, Coder]:
+    if odd := sorted(given.keys() - _TABLE_KEYS):
+        raise ValueError(f"a mapping's table has {_shown(odd[0])}; it may have {', '.join(sorted(_TABLE_KEYS))}")
+    namespace, name = _text(given, "namespace", "a mapping's table", DEFAULT_NAMESPACE), _text(given, "name", "a mapping's table")
+    table = name if namespace == DEFAULT_NAMESPACE else f"{namespace}:{name}"
+    if not TABLE.fullmatch(table):
+        raise ValueError(f"{_shown(table)} is no name of a table; a namespace is a name of its own beside it")
+    coder = _text(given, "tableCoder", f"the mapping of table {table}", Coder.PRIMITIVE)
+    if coder not in [*Coder]:
+        raise ValueError(f"the mapping of table {table} has tableCoder {_shown(coder)}, which is none of {', '.join(Coder)}")
+    return table, Coder(coder)
+
+
+def _add(
+    where: str, coder: Coder, name: str, given: dict[str, Any], parts: dict[str, KeyPart], mapped: list[MappedColumn]
+) -> None:
+    if odd := sorted(given.keys() - _COLUMN_KEYS):
+        raise ValueError(f"{where} has {_shown(odd[0])}, which is not read; columns have {', '.join(sorted(_COLUMN_KEYS))}")
+    family, qualifier = _text(given, "cf", where, ROW_KEY), _text(given, "col", where)
+    try:
+        type_ = ValueType.parse(coder, _text(given, "type", where))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    if (length := given.get("length")) is not None:
+        type_ = _of_length(where, type_, length)
+    if family != ROW_KEY:
+        mapped.append(MappedColumn(name, type_, family.encode(), from_binary_text(qualifier)))
+    elif qualifier in parts:
+        raise ValueError(f"{where} is of the same part of the row key as {parts[qualifier].name}")
+    else:
+        parts[qualifier] = KeyPart(name, type_)
+
+
+def _of_length(where: str, type_: ValueType, given: object) -> ValueType:
+    text = str(given)
+    if not re.fullmatch(r"[1-9]\d{0,4}", text) or int(text) > MAX_LENGTH or type_.size not in (None, int(text)):
+        raise ValueError(f"{where} has length {_shown(given)}, which {type_.name} does not have")
+    return ValueType(type_.coder, type_.name, int(text), type_.precision, type_.scale)
+
+
+def _key(where: str, text: str, parts: Mapping[str, KeyPart]) -> tuple[KeyPart, ...]:
+    names = text.split(":")
+    if {*names} - parts.keys() and not parts:
+        return ()  # many catalogs name a row key that no column shows
+    if len({*names}) < len(names) or {*names} != parts.keys():
+        raise ValueError(f"{where}: its row key is {_shown(text)}, and columns show {_shown(':'.join(parts))}")
+    key = tuple(parts[name] for name in names)
+    for part in key[:-1]:
+        ended = part.type.coder is Coder.PHOENIX and part.type.name in ("varchar", "decimal")
+        if part.type.size is None and not ended:
+            raise ValueError(f"{where}: column {part.name} is not the last part of the row key, so it needs a length")
+    return key

@@ -1,0 +1,165 @@
+"""The form of tables of changes: makes them, checks them, and adds typed columns to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.sorting import SortField, SortOrder
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestamptzType,
+)
+
+from walferry.base.errors import WalferryError
+from walferry.replication.peers.column_mappings import ColumnMapping
+from walferry.replication.sinks.changes import SCHEMA as COLUMNS
+from walferry.replication.sinks.iceberg.data_files import ROW_BOUND_BYTES
+from walferry.replication.sinks.iceberg.typed_columns import fields_of
+
+TRIES = 5  # to add columns, if others keep writing to the table
+
+_KINDS = {
+    "binary": BinaryType(),
+    "string": StringType(),
+    "int64": LongType(),
+    "timestamp[us, tz=UTC]": TimestamptzType(),
+    "list<element: string not null>": ListType(element_id=len(COLUMNS.names) + 1, element=StringType(), element_required=True),
+    "bool": BooleanType(),
+    "int32": IntegerType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "date32[day]": DateType(),
+}
+
+
+def schema_of(columns: pa.Schema) -> Schema:
+    """Return columns of kinds that our tables have in Iceberg's form, numbered from 1 on."""
+    return Schema(
+        *(
+            NestedField(number, field.name, _kind(field.type), required=not field.nullable)
+            for number, field in enumerate(columns, start=1)
+        )
+    )
+
+
+def _kind(arrow: pa.DataType) -> IcebergType:
+    return DecimalType(arrow.precision, arrow.scale) if pa.types.is_decimal(arrow) else _KINDS[str(arrow)]
+
+
+SCHEMA = schema_of(COLUMNS)
+_DAY = PartitionSpec(PartitionField(SCHEMA.find_field("write_time").field_id, 1000, DayTransform(), "write_time_day"))
+_BY_ROW = SortOrder(SortField(SCHEMA.find_field("row").field_id, IdentityTransform()))
+
+# The columns by whose figures engines leave out files. Figures of all columns would make a manifest four times as large.
+_PRUNED = {"row": f"truncate({ROW_BOUND_BYTES})", "timestamp": "full", "sequence_id": "full", "write_time": "full"}
+PROPERTIES = {
+    TableProperties.FORMAT_VERSION: "2",
+    TableProperties.PARQUET_COMPRESSION: "zstd",
+    TableProperties.DEFAULT_WRITE_METRICS_MODE: "none",
+    **{f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{name}": mode for name, mode in _PRUNED.items()},
+    # Rows lie in order within a file, so who reads a range of them reads few groups. Merges into tables of state do.
+    TableProperties.PARQUET_ROW_GROUP_LIMIT: "65536",
+}
+
+
+class LakeError(WalferryError):
+    """A table of the lake cannot be read or written."""
+
+
+def table_of(catalog: Catalog, identifier: tuple[str, str], mapping: ColumnMapping | None = None) -> Table:
+    """Return a table of changes, with typed columns; make it if it does not exist.
+
+    Raises LakeError if it is another kind of table, and what the catalog raises.
+    """
+    table = loaded_or_made(catalog, identifier, SCHEMA, PROPERTIES, partition_spec=_DAY, sort_order=_BY_ROW)
+    _check(table)
+    add_columns(table, mapping)
+    return table
+
+
+def loaded_or_made(
+    catalog: Catalog, identifier: tuple[str, str], schema: Schema, properties: Mapping[str, str], **form: Any
+) -> Table:
+    """Return a table of a catalog; make it in this form if it does not exist. Raises what the catalog raises."""
+    try:
+        return catalog.load_table(identifier)
+    except NoSuchTableError:
+        catalog.create_namespace_if_not_exists(identifier[0])
+        try:
+            return catalog.create_table(identifier, schema, properties={**properties}, **form)
+        except TableAlreadyExistsError:  # another run has made it meanwhile
+            return catalog.load_table(identifier)
+
+
+def add_columns(table: Table, mapping: ColumnMapping | None) -> None:
+    """Add the typed columns that a table lacks. Raises LakeError if it has another column of such a name, and what the catalog
+    raises."""
+    for left in range(TRIES, 0, -1):
+        missing = _missing(table, mapping)
+        if not missing:
+            return
+        try:
+            with table.update_schema() as update:
+                for field in missing:
+                    update.add_column(field.name, _kind(field.type))
+        except CommitFailedException:  # others have written to the table: another run may have added them
+            if left == 1:
+                raise
+            table.refresh()
+
+
+def _missing(table: Table, mapping: ColumnMapping | None) -> list[pa.Field]:
+    """Return the typed columns that a table lacks. Raises LakeError if it has another column of such a name.
+
+    Most engines ignore capitals, and could read neither of two columns whose names differ only in these.
+    """
+    found, missing = {each.name.casefold(): each for each in table.schema().fields}, list[pa.Field]()
+    for wanted in fields_of(mapping):
+        there = found.get(wanted.name.casefold())
+        if there is None:
+            missing.append(wanted)
+        elif (there.name, there.field_type) != (wanted.name, _kind(wanted.type)):
+            raise LakeError(
+                f"table {'.'.join(table.name())}: typed column {wanted.name} should be {_kind(wanted.type)}, and the table has "
+                f"{there.name} of type {there.field_type}",
+                "Give the column another name in the peer's mapping (`peers set ID lake.columns=…`), or rename the table's",
+            )
+    return missing
+
+
+def _check(table: Table) -> None:
+    """Raise LakeError unless the table has our columns, and its files are those of days."""
+    name = ".".join(table.name())
+    kinds = {each.name: each.field_type for each in table.schema().fields}
+    for wanted in SCHEMA.fields:
+        found = kinds.get(wanted.name)
+        if found is None or str(found).split("<")[0] != str(wanted.field_type).split("<")[0]:
+            raise LakeError(
+                f"table {name} is not a table of changes: column {wanted.name} should be {wanted.field_type}, and is {found}",
+                "Rename the table, or choose another namespace for the lake",
+            )
+    fields = [(each.transform, table.schema().find_column_name(each.source_id)) for each in table.spec().fields]
+    if fields != [(DayTransform(), "write_time")]:
+        raise LakeError(
+            f"table {name} is partitioned by {table.spec()}, and not by the day of write_time",
+            "Give it that partition spec again: ALTER TABLE … REPLACE PARTITION FIELD",
+        )
