@@ -15,6 +15,7 @@ from pyiceberg.manifest import DataFile, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
+from walferry.replication.sinks.iceberg.commits import VALID_THROUGH
 from walferry.replication.sinks.iceberg.tables import LakeError
 
 ADDED = "added-data-files"  # in a snapshot's summary
@@ -49,6 +50,16 @@ def files_since(changes: Table, since: int | None, most_bytes: int, most_files: 
         size += sum(file.file_size_in_bytes for file in some)
         last = each
     return ChangeFiles(last.snapshot_id, tuple(found), last=last is now)
+
+
+def valid_through(changes: Table, snapshot: int) -> str:
+    """Return the time up to which a table of changes had all edits by a snapshot, as its feed has noted it; empty if unknown."""
+    each = changes.metadata.snapshot_by_id(snapshot)
+    while each is not None:
+        if each.summary is not None and (found := each.summary.get(VALID_THROUGH)):
+            return found
+        each = changes.metadata.snapshot_by_id(each.parent_snapshot_id) if each.parent_snapshot_id is not None else None
+    return ""
 
 
 def data_files(table: Table) -> Iterator[DataFile]:

@@ -29,7 +29,7 @@ from walferry.replication.sinks.iceberg.commits import check_copy_ended, other_f
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, Target
 from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.shipping.lake.catalog import Lake, identifier, is_file_of
-from walferry.state_tables.change_files import data_files, files_since
+from walferry.state_tables.change_files import data_files, files_since, valid_through
 from walferry.state_tables.hbase_rules import FamilyRules
 from walferry.state_tables.merging import DELETES, STATE, Footer, Footers, MergeAnswer, MergeTask, merge, read_footers
 from walferry.state_tables.ranges import RowGroup, Rows, Window, by_files, dealt, ranges_of, windows_of
@@ -114,7 +114,7 @@ class TableMerge:
         answers = self._answers(changes, tasks)
         snapshot = new.snapshot if new is not None else merged.snapshot if merged is not None else 0
         noted = Merged(str(changes.metadata.table_uuid), snapshot, families, columns)
-        done = self._commit(noted, files, tasks, answers)
+        done = self._commit(noted, files, tasks, answers, valid_through(changes, snapshot))
         return done, new is None or new.last
 
     def _windows(self, changes: Table, plan: _Plan, files: Sequence[Rows]) -> list[Window]:
@@ -180,7 +180,7 @@ class TableMerge:
         return ""
 
     def _commit(
-        self, merged: Merged, files: Sequence[DataFile], tasks: Sequence[MergeTask], answers: Sequence[MergeAnswer]
+        self, merged: Merged, files: Sequence[DataFile], tasks: Sequence[MergeTask], answers: Sequence[MergeAnswer], through: str
     ) -> StateOutcome:
         by_path = {file.file_path: file for file in files}
         gone = {
@@ -194,8 +194,9 @@ class TableMerge:
             for file in answer.files:
                 written[file.table].append(file)
         self.tables.commit(
-            self.run_id, merged, markers=written[DELETES], added=written[STATE], removed=[by_path[path] for path in sorted(gone)]
-        )
+            self.run_id, merged, markers=written[DELETES], added=written[STATE],
+            removed=[by_path[path] for path in sorted(gone)], valid_through=through,
+        )  # fmt: skip
         return StateOutcome(
             self.name, sum(each.changes for each in answers), len(written[STATE]), sum(each.rows for each in written[STATE])
         )

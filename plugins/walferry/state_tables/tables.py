@@ -5,7 +5,7 @@
     markers           default.orders_deletes   shop.items_deletes
 
     property walferry.merged of the state      Merged, as JSON
-    snapshots' summaries                       walferry.commit, walferry.batch
+    snapshots' summaries                       walferry.commit, walferry.batch, and of the state walferry.valid-through
 
 Columns of the state:
 
@@ -38,7 +38,7 @@ from walferry.base.records import NotARecord, Record
 from walferry.base.texts import one_line
 from walferry.replication.peers.column_mappings import ColumnMapping
 from walferry.replication.sinks.changes import SCHEMA as CHANGES
-from walferry.replication.sinks.iceberg.commits import BATCH, commit_once
+from walferry.replication.sinks.iceberg.commits import BATCH, VALID_THROUGH, commit_once
 from walferry.replication.sinks.iceberg.data_files import ChangeFile
 from walferry.replication.sinks.iceberg.tables import LakeError, add_columns, loaded_or_made, schema_of
 from walferry.shipping.lake.catalog import SUFFIX, identifier, unreadable
@@ -124,8 +124,11 @@ class StateTables:
         markers: Iterable[ChangeFile],
         added: Iterable[ChangeFile],
         removed: Collection[DataFile],
+        valid_through: str,
     ) -> None:
-        """Append markers, and then replace files of the state, and note what it has. Raises LakeError.
+        """Append markers, and then replace files of the state, and note what it has: all edits up to a time, if that is known.
+
+        Raises LakeError.
 
         Markers that are there before the cells that they hide are gone do no harm: a merge reads them again.
         """
@@ -138,7 +141,8 @@ class StateTables:
             markers_by = _last_commit(self.deletes) or before  # a merge that was killed may have left some
         noted = replace(merged, deletes=str(self.deletes.metadata.table_uuid), commits=(name, markers_by))
         files = [file.data_file(self.state.spec()) for file in added]
-        _commit(self.state, {MERGED: noted.to_json()}, {BATCH: run, COMMIT: name}, files, removed)
+        summary = {BATCH: run, COMMIT: name} | ({VALID_THROUGH: valid_through} if valid_through else {})
+        _commit(self.state, {MERGED: noted.to_json()}, summary, files, removed)
         self.merged = noted
 
 

@@ -25,7 +25,7 @@ from walferry.hbase.wal.cells import CellType, split_cells
 from walferry.replication.peers.column_mappings import parse_mappings
 from walferry.replication.sinks.changes import DAY_MS, SCHEMA, Changes
 from walferry.replication.sinks.iceberg import commits
-from walferry.replication.sinks.iceberg.commits import Batch, FirstCopy, append, append_copy, positions_of
+from walferry.replication.sinks.iceberg.commits import VALID_THROUGH, Batch, FirstCopy, append, append_copy, positions_of
 from walferry.replication.sinks.iceberg.tables import LakeError
 from walferry.shipping.lake.catalog import Lake
 from walferry.state_tables import merging, ranges, table_merge
@@ -47,12 +47,12 @@ class InLake:
         self.changes = self.lake.make("t")
         self.offset = 1000
 
-    def feed(self, *cells: Cell) -> None:
+    def feed(self, *cells: Cell, valid_through: int | None = None) -> None:
         """Append an edit for each cell, in a batch of its own."""
         entries = [entry(cell, sequence_id=self.offset + n, families=(b"f", b"g")) for n, cell in enumerate(cells)]
         found = files_of(self.changes, *changes(entries, base=self.offset), file_bytes=2000)
         seen, self.offset = positions_of(self.changes, FEED), self.offset + 100_000
-        append(self.changes, Batch(FEED, "b"), found, seen=seen, moved={WAL.group: (WAL.name, self.offset)})
+        append(self.changes, Batch(FEED, "b", valid_through), found, seen=seen, moved={WAL.group: (WAL.name, self.offset)})
 
     def merge(self, families: Sequence[FamilyRules] = FAMILIES) -> StateOutcome:
         return TableMerge(self.lake, "t", lambda: tuple(families), "run", Threads()).run()
@@ -590,6 +590,20 @@ def test_a_state_has_typed_columns_and_a_mapping_that_changes_writes_them_anew(t
     mapped(t, None)
     t.merge()
     assert shown("id", "as_string") == [(b"r", None, None), (b"r", None, None), (b"s", None, None)]
+
+
+def test_a_state_says_up_to_when_it_has_all_edits(t: InLake) -> None:
+    def through() -> str | None:
+        summary: Any = t.tables.state.current_snapshot().summary  # type: ignore[union-attr]
+        return summary.get(VALID_THROUGH)
+
+    t.feed(put(b"r"))
+    t.merge()
+    assert through() is None
+    t.feed(put(b"s"), valid_through=1_700_000_000_000)
+    t.feed(put(b"t"))  # its batch did not know
+    t.merge()
+    assert through() == "2023-11-14T22:13:20.000+00:00"
 
 
 def test_a_state_with_another_column_of_that_name_is_refused(t: InLake) -> None:

@@ -1,15 +1,13 @@
 """Finds the time up to which a peer cluster has all edits of the source: the peer is valid through that time.
 
-A WAL's name contains the time at which its file was begun, and edits are younger than their file. So a group is valid through the
-begin of its oldest WAL that is not known to be shipped. A peer is valid through the earliest of its groups' times. Groups of
-dead servers count as long as their queues have WALs.
+A group is valid through the begin of its oldest WAL that is not known to be shipped (queues/queue.py). A peer is valid through
+the earliest of its groups' times. Groups of dead servers count as long as their queues have WALs.
 
 A server that writes nothing that a peer may want is not rolled by batches, but by HBase, each hour. What batches know of such a
 server (needed_rolls.py) is no proof here: they do not notice edits of a region that came and went between two of their looks.
 
-An edit gets its time before it is written: it may wait for its row's lock for 30 seconds (hbase.rowlock.wait.duration), or for
-a roll. So the result is a minute earlier. The times are of the source's clocks. Time stamps that clients have chosen do not
-count, nor do WALs that went into quarantine: nobody waits for their edits.
+The times are of the source's clocks. Time stamps that clients have chosen do not count, nor do WALs that went into quarantine:
+nobody waits for their edits.
 """
 
 from __future__ import annotations
@@ -18,12 +16,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from walferry.observe.status.files import FilesSeen, Read
-from walferry.replication.queues.queue import QueuedWal
+from walferry.replication.queues.queue import QueuedWal, edits_through
 
 if TYPE_CHECKING:
     from walferry.observe.status.model import QueueStatus
 
-EARLIER_MS = 60_000
 _SHIPPED = Read(None)  # the WAL is closed, and nothing is behind the position
 
 
@@ -36,14 +33,10 @@ def valid_through(wals: Sequence[QueuedWal], closed: int, files: FilesSeen | Non
         position = wal.position_or_problem
         known = files.read_at(wal.name.text, position) if files is not None and isinstance(position, int) else None
         if number >= closed or known != _SHIPPED:
-            return _earlier(min(wal.name.timestamp, now_ms))
-    return _earlier(now_ms)
+            return edits_through(min(wal.name.timestamp, now_ms))
+    return edits_through(now_ms)
 
 
 def through_all(queues: Sequence[QueueStatus], now_ms: int) -> int:
     """Return the time up to which the peer cluster has all edits of a peer's queues, which are all that the peer has."""
-    return min([_earlier(now_ms), *(group.valid_through_ms for queue in queues for group in queue.groups)])
-
-
-def _earlier(ms: int) -> int:
-    return max(0, ms - EARLIER_MS)
+    return min([edits_through(now_ms), *(group.valid_through_ms for queue in queues for group in queue.groups)])

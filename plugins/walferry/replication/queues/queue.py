@@ -1,4 +1,9 @@
-"""What a replication queue contains: WALs with their positions, in groups."""
+"""What a replication queue contains: WALs with their positions, in groups.
+
+A WAL's name has the time at which its file was begun, and edits are younger than their file. But an edit gets its time before it
+is written: it may wait for its row's lock for 30 seconds (hbase.rowlock.wait.duration), or for a roll. So all edits are shipped
+up to a minute before the begin of the oldest WAL that is left.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,14 @@ from typing import NamedTuple, overload
 from walferry.base.zk.errors import AnswerTooLong
 from walferry.hbase.errors import PositionError
 from walferry.hbase.names import QueueId, WalName, parse_wal_name
+
+EARLIER_MS = 60_000
+
+
+def edits_through(begun_ms: int) -> int:
+    """Return the time (ms since the epoch) up to which all edits are shipped, if the oldest WAL that is left was begun at
+    `begun_ms`, or if none was left then."""
+    return max(0, begun_ms - EARLIER_MS)
 
 
 class QueuedWal(NamedTuple):

@@ -171,17 +171,22 @@ def queue_paths(session: Session, peer_id: str) -> list[str]:
 
 
 def queued_groups(session: Session, peer_id: str, *, even_unread: bool = False) -> frozenset[str]:
-    """Return the WAL groups queued for the peer, not necessarily as of one moment. Names that are not WALs are left out.
+    """Return the groups of `queued_names`."""
+    return frozenset(wal.group for wal in queued_names(session, peer_id, even_unread=even_unread))
 
-    Raises AnswerTooLong for a queue that cannot be listed; with `even_unread` its groups are left out.
+
+def queued_names(session: Session, peer_id: str, *, even_unread: bool = False) -> frozenset[WalName]:
+    """Return the WALs queued for the peer, not necessarily as of one moment. Names that are not WALs are left out.
+
+    Raises AnswerTooLong for a queue that cannot be listed; with `even_unread` its WALs are left out.
     """
     if session.nodes.in_table:
         from walferry.replication.queues import in_table  # it imports numpy, so only where it is used
 
-        return frozenset(wal.name.group for queue in in_table.read_queues(session, peer_id) for wal in queue.wals)
+        return frozenset(wal.name for queue in in_table.read_queues(session, peer_id) for wal in queue.wals)
     listing = _listing(session, peer_id, even_unread=even_unread)
     names = (as_wal_name(name) for queue in listing.values() for name in queue.names)
-    return frozenset(wal.group for wal in names if wal is not None)
+    return frozenset(wal for wal in names if wal is not None)
 
 
 def kept_hfiles(session: Session, peer_id: str, names: Sequence[str]) -> list[str]:

@@ -28,13 +28,14 @@ from walferry.engine.counters import Counters
 from walferry.engine.in_flight import WalOffset
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.errors import PeerError
-from walferry.hbase.names import TABLE, parse_wal_name
+from walferry.hbase.names import TABLE, WalName, parse_wal_name
 from walferry.load.copy_records import under_way
 from walferry.replication.filters.rules import FilterRules
 from walferry.replication.peers.reading import Peer, check_shippable
 from walferry.replication.queues.consistent import looked_for
 from walferry.replication.queues.errors import LeaseLost
-from walferry.replication.queues.reading import queued_groups
+from walferry.replication.queues.queue import edits_through
+from walferry.replication.queues.reading import queued_names
 from walferry.replication.sinks.iceberg.commits import Batch, append
 from walferry.replication.sinks.iceberg.data_files import ChangeFile
 from walferry.replication.sinks.iceberg.tables import LakeError
@@ -205,12 +206,15 @@ class _Batch:
         for file in (file for done in found for file in done.files):
             files.setdefault(file.table, []).append(file)
         began, rows = time.monotonic(), 0
-        batch, queued = Batch(self.lake.feed, self.groups[0].job.run_id), self._queued() if files else None
+        now, queued = int(time.time() * 1000), self._queued() if files else None
+        groups = frozenset() if queued is None else {wal.group for wal in queued}
+        through = None if queued is None else self._valid_through(queued, found, now)
+        batch = Batch(self.lake.feed, self.groups[0].job.run_id, through)
         for name in sorted(files):
             self._check_leases()
             seen, known = tables.seen[name], tables.seen[name].groups
             ahead = {group: max(position, known.get(group, position), key=order_of) for group, position in moved.items()}
-            gone = () if queued is None else [group for group in known.keys() - queued - ahead.keys() if _is_old(known[group])]
+            gone = () if queued is None else [group for group in known.keys() - groups - ahead.keys() if _is_old(known[group])]
             append(tables.open[name], batch, files[name], seen=seen, moved=ahead, gone=gone)
             rows += sum(file.rows for file in files[name])
         if files:
@@ -225,15 +229,22 @@ class _Batch:
             if not group.lease.is_sure():
                 raise LeaseLost(self.peer.id, group.job.group, "it has ended while the WALs were read")
 
-    def _queued(self) -> frozenset[str] | None:
-        """Return the groups that are queued now; None if that is not known. A group that has left the queues never comes back."""
+    def _queued(self) -> frozenset[WalName] | None:
+        """Return the WALs that are queued now; None if that is not known. A group that has left the queues never comes back."""
         try:
             check_queues_complete(self.session, self.peer.id)
-            found: frozenset[str] = looked_for(self.session, lambda: queued_groups(self.session, self.peer.id), operator.or_)
+            found: frozenset[WalName] = looked_for(self.session, lambda: queued_names(self.session, self.peer.id), operator.or_)
             return found
         except WalferryError as error:
             log.info("positions of WAL groups that are gone stay in the lake: %s", error)
             return None
+
+    def _valid_through(self, queued: Collection[WalName], found: Sequence[LakeGroup], now: int) -> int:
+        """Return the time up to which the tables have all edits once this batch is committed. `now` (ms) is before `queued`."""
+        read = {
+            wal.queued.name.text for group, done in zip(self.groups, found, strict=True) for wal in group.found.wals[: done.wals]
+        }
+        return edits_through(min([now, *(wal.timestamp for wal in queued if wal.text not in read)]))
 
     def _register(self, group: TakenGroup, done: LakeGroup) -> GroupSummary:
         """Move a group's position, take its finished WALs out of the queue, and write its summary."""

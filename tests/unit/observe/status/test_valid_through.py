@@ -10,8 +10,7 @@ from tests.unit.observe.status.described import peer_of
 from tests.unit.observe.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, queue, view, wal
 from walferry.hbase.errors import PositionError
 from walferry.observe.status.files import FilesSeen, Read
-from walferry.observe.status.valid_through import EARLIER_MS
-from walferry.replication.queues.queue import Queue
+from walferry.replication.queues.queue import EARLIER_MS, Queue
 
 SHIPPED, WAITING = Read(None), Read(NOW - HOUR)
 

@@ -13,6 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.unit.replication.sinks.iceberg.lake import catalog_in, changes, entry, files_of, put
 from walferry.hbase.errors import PositionError
+from walferry.hbase.names import WalName, parse_wal_name
 from walferry.replication.sinks.iceberg.commits import POSITIONS
 from walferry.replication.sinks.iceberg.tables import table_of
 from walferry.shipping.lake import driver
@@ -141,6 +142,23 @@ def test_a_group_whose_position_makes_no_sense_is_left_out_alone() -> None:
     assert driver._broken_position(broken) == str(error)  # type: ignore[arg-type]
     sound = SimpleNamespace(found=SimpleNamespace(wals=[SimpleNamespace(queued=SimpleNamespace(position_or_problem=5))]))
     assert driver._broken_position(sound) == ""  # type: ignore[arg-type]
+
+
+def test_a_lake_is_valid_through_the_begin_of_the_oldest_wal_that_is_left() -> None:
+    other = "rs2%2C16020%2C1"
+    mine, theirs = ([parse_wal_name(f"{name}.{minute * 60_000}") for minute in (10, 20, 30)] for name in (GROUP, other))
+    batch: Any = SimpleNamespace(groups=[group(*((wal.text, 0) for wal in mine[:2]))])
+
+    def minutes(queued: list[WalName], now: int = 40, **done: int) -> float:
+        return driver._Batch._valid_through(batch, queued, [LakeGroup(GROUP, **done)], now * 60_000) / 60_000  # type: ignore[arg-type]
+
+    assert minutes(mine) == 9
+    assert minutes(mine, offset=700) == 9
+    assert minutes(mine, wals=1, offset=700) == 19
+    assert minutes(mine, wals=2) == 29
+    assert minutes([*mine, *theirs[1:]], wals=2) == 19, "another group has older WALs"
+    assert minutes(mine[:2], wals=2) == 39, "the server is dead, and its queue is drained"
+    assert minutes(mine, now=5) == 4, "a server's clock is ahead"
 
 
 def test_only_positions_of_long_ago_are_forgotten() -> None:

@@ -1,7 +1,7 @@
 """Appends files to tables of changes, each together with the positions up to which the table then has all edits.
 
     property walferry.positions.<feed>    Positions, as JSON; a position is [WAL, offset]
-    snapshot's summary                    walferry.batch, walferry.feed
+    snapshot's summary                    walferry.batch, walferry.feed, walferry.valid-through
 
 A **feed** is what reads one cluster's WALs for a lake: a peer of a source. Its batches read each WAL group from the position in
 the source's ZooKeeper on, commit to the lake, and only then move that position. So a batch may have been committed to some of its
@@ -34,6 +34,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from pyiceberg.exceptions import CommitFailedException
@@ -48,7 +49,7 @@ from walferry.replication.sinks.positions import Position
 
 POSITIONS = "walferry.positions."  # and the feed
 PART = re.compile(r"[0-9a-f]{32}")  # the name of a part of a copy
-BATCH, FEED = "walferry.batch", "walferry.feed"
+BATCH, FEED, VALID_THROUGH = "walferry.batch", "walferry.feed", "walferry.valid-through"
 TRIES = 20  # of a commit, if others keep writing to the table
 RETRY_SECONDS = 0.1  # grows with each try
 MAX_RETRY_SECONDS = 5.0
@@ -101,6 +102,7 @@ class Batch:
 
     feed: str
     name: str
+    valid_through: int | None = None  # ms since the epoch: with it the table has all edits written before; None: not known
 
 
 def positions_of(table: Table, feed: str) -> Positions:
@@ -262,7 +264,11 @@ def _is_there(table: Table, batch: Batch, is_there: Callable[[Positions], bool])
 
 def _commit(table: Table, batch: Batch, positions: Positions, files: Iterable[DataFile]) -> None:
     """Commit once, on top of the snapshot that `table` has seen. Raises CommitFailedException if it is another one by now."""
-    commit_once(table, {POSITIONS + batch.feed: positions.to_json()}, {FEED: batch.feed, BATCH: batch.name}, files)
+    summary = {FEED: batch.feed, BATCH: batch.name}
+    if batch.valid_through is not None:
+        when = datetime.fromtimestamp(batch.valid_through / 1000, UTC)
+        summary[VALID_THROUGH] = when.isoformat(timespec="milliseconds")
+    commit_once(table, {POSITIONS + batch.feed: positions.to_json()}, summary, files)
 
 
 def commit_once(

@@ -76,12 +76,13 @@ def rows(table: Table) -> list[bytes]:
 
 def test_a_commit_brings_files_and_positions(table: Table) -> None:
     files = files_of(table, *changes([entry(put(b"r"))]))
-    append(table, Batch(FEED, "run 1"), files, seen=NONE, moved={WAL.group: (WAL.name, 1234)})
+    append(table, Batch(FEED, "run 1", 1_700_000_000_123), files, seen=NONE, moved={WAL.group: (WAL.name, 1234)})
     table.refresh()
     assert rows(table) == [b"r"]
     assert positions_of(table, FEED).groups == {WAL.group: (WAL.name, 1234)}
     summary: Any = table.current_snapshot().summary  # type: ignore[union-attr]
     assert (summary[BATCH], summary[module.FEED]) == ("run 1", FEED)
+    assert summary[module.VALID_THROUGH] == "2023-11-14T22:13:20.123+00:00"
 
 
 def test_without_files_nothing_is_committed(table: Table) -> None:
