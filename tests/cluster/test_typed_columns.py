@@ -53,10 +53,18 @@ def test_a_batch_a_first_copy_and_a_merge_fill_typed_columns_and_count_what_cann
     file.write_text(catalog_of(table, columns))
     source.write(table, [put(struct.pack(">q", n), {"f:a": struct.pack(">d", n / 2)}) for n in range(20)])
     source.write(table, [put(struct.pack(">q", 100), {"f:a": b"old"})])
-    status, _, error = walferry(
-        "peers", "create", fed.peer, "--lake", CATALOG, "--columns", str(file), "--table-cfs", f"{table}:f"
-    )
+    create_it = ("peers", "create", fed.peer, "--lake", CATALOG, "--columns", str(file), "--table-cfs", f"{table}=f")
+    for columns_of, family, why in (
+        (table, "g", f"gets no edits of {table}:g"),
+        (fed.tables[1], "f", f"gets no edits of {fed.tables[1]}:f"),
+    ):
+        file.write_text(catalog_of(columns_of, {"c": {"cf": family, "col": "q", "type": "int"}}))
+        status, _, error = walferry(*create_it)
+        assert (status != 0, f"the mapping of table {columns_of}: peer {fed.peer} {why}" in error) == (True, True), error
+    file.write_bytes(b"\xef\xbb\xbf" + catalog_of(table, columns).encode())
+    status, out, error = walferry(*create_it)
     assert status == 0, error
+    assert f"typed columns of {table}: id, amount, name" in out
     try:
         copied = CopyRun(source=fed.sides.at, peer_id=fed.peer, run_id="copy").run(Threads(), print)
         assert not copied.failed
@@ -68,6 +76,9 @@ def test_a_batch_a_first_copy_and_a_merge_fill_typed_columns_and_count_what_cann
         assert {s.status for s in summaries} == {Status.DONE}, [s.error for s in summaries]
         assert sum(s.unreadCells for s in summaries) == 2
         changes = in_lake(f"{table}_changes")
+        status, out, error = walferry("peers", "set", fed.peer, f"lake.columns=@{file}")
+        assert (status, f"typed columns of {table}: id, amount, name" in out) == (0, True), error
+        assert f"typed columns of {table}: id, amount, name" in walferry("peers", "show", fed.peer)[1]
         amounts = sorted((row["id"], row["amount"]) for row in changes if row["amount"] is not None)
         assert amounts == [(0, 0.0), (0, 9.0), *((n, n / 2) for n in range(1, 20))]
         assert sorted(row["name"] for row in changes if row["name"]) == [f"näme {n}" for n in range(10)]

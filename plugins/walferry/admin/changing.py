@@ -8,9 +8,10 @@ the peer stops within seconds. The peer's state stays DISABLED all the time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from walferry.admin.creating import edits_of, elsewhere, put_edits
-from walferry.admin.peer_cluster_checks import Wanted, check_ends
+from walferry.admin.peer_cluster_checks import Wanted, check_ends, check_mapped
 from walferry.admin.peers import PeerAdmin, Refused, put_keys
 from walferry.base.protos import hbase_pb2 as pb
 from walferry.base.texts import did_you_mean
@@ -19,6 +20,7 @@ from walferry.replication.peers.settings import (
     BANDWIDTH,
     HFILES_WITH,
     KAFKA,
+    LAKE_COLUMNS,
     MARKS,
     NAMESPACES,
     PAUSED,
@@ -29,6 +31,8 @@ from walferry.replication.peers.settings import (
     heeded,
 )
 from walferry.replication.source.peers import read_peer, read_peers, successor
+
+MAX_SHOWN_CHARS = 100
 
 
 def set_tables(
@@ -93,9 +97,9 @@ def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:
 def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, allow_missing: bool = False) -> Peer:
     """Set settings of the peer, each by its name with or without `walferry.`, bandwidth, peer cluster's connection or namespaces.
 
-    An empty value stands for the default. `allow_missing` only warns of namespaces that source or peer cluster lacks. Raises
-    Refused for an unknown setting, a wrong value, or a peer that cannot make this one's files; SourceError for a connection that
-    does not exist or is not the peer cluster's.
+    An empty value stands for the default. `allow_missing` only warns of namespaces that source or peer cluster lacks, and of
+    typed columns that would never be filled. Raises Refused for an unknown setting, a wrong value, or a peer that cannot make
+    this one's files; SourceError for a connection that does not exist or is not the peer cluster's.
     """
     texts = {_settable(name): text.strip() for name, text in values.items()}
     try:
@@ -113,6 +117,9 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
         admin.session.source.login_at(before.cluster_key, conn_id)
     if lead := meant.get(HFILES_WITH):
         _check_lead(admin, before, lead)
+    if LAKE_COLUMNS in texts:
+        mapped = replace(before, config={**before.config, LAKE_COLUMNS.key: texts[LAKE_COLUMNS]})
+        check_mapped(admin, mapped, allow_missing=allow_missing)
     if NAMESPACES in texts:
         names = [name.strip() for name in texts[NAMESPACES].split(",") if name.strip()]
         set_tables(admin, peer_id, None, names, allow_missing=allow_missing)
@@ -147,6 +154,14 @@ def _refuse_if_handed_back(admin: PeerAdmin, peer: Peer) -> None:
             f"peer {peer.id} is being handed back to {new.id}, which has its tables, namespaces and bandwidth",
             f"Finish that, and change {new.id} in HBase's shell; or remove {new.id} there, and begin again later",
         )
+
+
+def shown_value(text: str) -> str:
+    """Return a setting's value for a line of text: mappings and rules may have 64 KB."""
+    line = " ".join(text.split())
+    if len(line) <= MAX_SHOWN_CHARS:
+        return line
+    return f"{line[:MAX_SHOWN_CHARS]}… ({len(text):,} characters; `peers show --json` has all)"
 
 
 def settings_of(peer: Peer) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import NAMESPACE_URL, uuid5
 
-from walferry.admin.peer_cluster_checks import Wanted, check_ends
+from walferry.admin.peer_cluster_checks import Wanted, check_ends, check_mapped
 from walferry.admin.peers import PeerAdmin, Refused, begin_new_wals, check_id, finish_command
 from walferry.admin.tables import Asked, UnclearTable, resolve, table_name
 from walferry.base.protos import hbase_pb2 as pb
@@ -63,6 +63,7 @@ def create(
     found = admin.find(peer_id)
     if found is None:
         check_ends(admin, wanted, allow_missing=allow_missing)
+        check_mapped(admin, as_peer(peer_id, config, DISABLED, ""), allow_missing=allow_missing)
         if goes_to:
             _put_id(admin, peer_id)
         begin_new_wals(admin)

@@ -15,6 +15,7 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc import master
+from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.reading import DISABLED, Peer, peer_cluster_of
 from walferry.replication.sinks.of_peer import target_answers
 
@@ -59,6 +60,33 @@ def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None
             "cluster wait in the peer's queues",
         )
     for problem in problems:
+        log.warning("%s", problem)
+
+
+def check_mapped(admin: PeerAdmin, peer: Peer, *, allow_missing: bool) -> None:
+    """Raise Refused if typed columns of a peer's lake would never be filled. With `allow_missing` the reasons are only logged.
+
+    Raises PeerError if the mapping makes no sense, WalferryError if the source does not answer.
+    """
+    families = {
+        table: sorted({column.family.decode() for column in mapping.columns}) for table, mapping in peer.lake_columns.items()
+    }
+    if not families:
+        return
+    tables = PeerTables.of_peer(peer)
+    problems = [
+        f"the mapping of table {table}: peer {peer.id} gets no edits of {table}{f':{family}' if family else ''}"
+        for table, each in families.items()
+        for family in each or [""]
+        if not (tables.wants(table.encode(), family.encode()) if family else tables.has(table.encode()))
+    ]
+    with admin.master() as source:
+        problems += [f"the mapping of table {table}: {line}" for table, each in families.items()
+                     for line in missing_at_source(source, (), {table: each})]  # fmt: skip
+    if problems and not allow_missing:
+        advice = "Correct the mapping; with --allow-missing it is taken all the same, and such columns stay null"
+        raise Refused("; ".join(problems[:MAX_REPORTED]), advice)
+    for problem in problems[:MAX_REPORTED]:
         log.warning("%s", problem)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from walferry.admin.changing import settings_of
+from walferry.admin.changing import settings_of, shown_value
 from walferry.admin.peers import PeerAdmin, finish_command
 from walferry.base.texts import shell_word
-from walferry.hbase.errors import MasterSilent, StalePeer
+from walferry.hbase.errors import MasterSilent, PeerError, StalePeer
 from walferry.hbase.files.errors import StoreError
 from walferry.replication.peers.reading import DISABLED, Peer, refusal
 from walferry.replication.peers.settings import MARKS, SHIPPING
@@ -141,12 +141,22 @@ def _configuration(peer: Peer) -> list[str]:
     if peer.bandwidth:
         lines.append(f"  at most {peer.bandwidth:,} bytes a second")
     units = {each.key: each.unit for each in (*SHIPPING, *MARKS)}
-    lines += [f"  {key} = {value} {units.get(key, '')}".rstrip() for key, value in sorted(peer.config.items())]
+    lines += [f"  {key} = {shown_value(value)} {units.get(key, '')}".rstrip() for key, value in sorted(peer.config.items())]
+    lines += typed_columns(peer)
     if peer.managed and peer.paused:
         lines.append(f"  is paused: new edits stay queued until `walferry peers resume {shell_word(peer.id)}`")
     if why := refusal(peer):
         lines.append(f"  cannot be shipped by Walferry: {why}")
     return lines
+
+
+def typed_columns(peer: Peer) -> list[str]:
+    """Return a line for each table of a lake that has typed columns, or one that says that the mapping makes no sense."""
+    try:
+        found = peer.lake_columns
+    except PeerError as error:
+        return [f"  typed columns: {error}"]
+    return [f"  typed columns of {table}: {shown_value(', '.join(each.sources))}" for table, each in found.items()]
 
 
 def scope(peer: Peer) -> str:

@@ -16,6 +16,7 @@ from walferry.replication.peers.settings import SinkKind
 
 MAX_SECONDS = 1e6
 MAX_PORT = 65535
+MAX_FILE_BYTES = 1 << 20  # of a file whose text an option takes
 MAX_DEADLINE_SECONDS = 7 * 86400
 MAX_WORKERS = 64
 BROKEN_WALS = ("stop", "whole-entries", "quarantine")  # walferry.hbase.files.quarantine.BrokenWals
@@ -38,6 +39,22 @@ class Parsed(click.ParamType[Any]):
             return self._parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def text_of_file(path: str) -> str:
+    """Return the text of a file in UTF-8, of MAX_FILE_BYTES at most. Raises ValueError."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read(MAX_FILE_BYTES + 1)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"file {path} is not in UTF-8: {error}") from error
+    except OSError as error:
+        raise ValueError(f"file {path} cannot be read: {error.strerror}") from error
+    if len(text) > MAX_FILE_BYTES:
+        raise ValueError(f"file {path} has more than {MAX_FILE_BYTES:,} characters")
+    if not text.strip():
+        raise ValueError(f"file {path} is empty")
+    return text
 
 
 def time_of(text: str) -> int:

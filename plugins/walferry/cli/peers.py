@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from walferry.base.texts import shell_word
 from walferry.cli import options
-from walferry.cli.options import Parsed
+from walferry.cli.options import Parsed, text_of_file
 from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, ShownTable, plain, put, show, table
 from walferry.cli.source import Chosen
 
@@ -31,11 +31,12 @@ def _value_of(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ValueError(f"{text!r} is not KEY=VALUE")
-    return name.strip(), value
+    return name.strip(), text_of_file(value[1:]) if value.startswith("@") else value
 
 
 _TABLES = Parsed("tables", _tables_of)
 _VALUE = Parsed("value", _value_of)
+_TEXT = Parsed("file", text_of_file)
 _TABLES_METAVAR = "[NAMESPACE:]TABLE[=CF,CF]"
 
 
@@ -84,13 +85,13 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
     help="Instead of a peer cluster: a catalog of PyIceberg's configuration, whose tables of changes get the edits.",
 )
 @click.option(
-    "--columns", type=click.File(), metavar="FILE",
+    "--columns", type=_TEXT, metavar="FILE",
     help="For --lake: which typed columns its tables have beside the bytes, as catalogs of hbase-connectors in JSON.",
 )  # fmt: skip
 @click.option("--kafka", metavar="HOST:PORT,…", help="Instead of a peer cluster: brokers of Kafka, to which the edits go.")
 @click.option("--records", type=click.Choice(["avro", "debezium"]), help="For --kafka: the form of the records; default avro.")
 @click.option(
-    "--rules", type=click.File(), metavar="FILE",
+    "--rules", type=_TEXT, metavar="FILE",
     help="For --kafka: which edits go into which topics, as a rules file of HBase's Kafka proxy. Default: a topic a table.",
 )  # fmt: skip
 @click.option("--namespaces", multiple=True, metavar="NAMESPACE[,…]", help="Replicate only these; may be repeated.")
@@ -102,8 +103,8 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
 @click.option("--peer-conn-id", metavar="CONN_ID", help="The connection that says as whom the peer cluster is talked to.")
 @options.allow_missing
 def create(
-    chosen: Chosen, peer_id: str, cluster_key: str | None, lake: str | None, columns: TextIO | None, kafka: str | None,
-    records: str | None, rules: TextIO | None, namespaces: tuple[str, ...], table_cfs: tuple[list[Any], ...],
+    chosen: Chosen, peer_id: str, cluster_key: str | None, lake: str | None, columns: str | None, kafka: str | None,
+    records: str | None, rules: str | None, namespaces: tuple[str, ...], table_cfs: tuple[list[Any], ...],
     peer_conn_id: str | None, allow_missing: bool,
 ) -> int:  # fmt: skip
     """Add a peer that Walferry ships. Without namespaces and tables it gets all user tables."""
@@ -114,12 +115,12 @@ def create(
     if kafka is None and (records, rules) != (None, None):
         raise click.UsageError("--records and --rules are for --kafka")
     from walferry.admin.creating import create, meant, to_kafka, to_lake
-    from walferry.admin.showing import scope
+    from walferry.admin.showing import scope, typed_columns
     from walferry.replication.peers.settings import Records
 
-    goes_to = to_lake(lake, columns.read() if columns else "") if lake is not None else None
+    goes_to = to_lake(lake, columns or "") if lake is not None else None
     if kafka is not None:
-        goes_to = to_kafka(kafka, Records(records or Records.AVRO), rules.read() if rules else "")
+        goes_to = to_kafka(kafka, Records(records or Records.AVRO), rules or "")
     names = [name.strip() for each in namespaces for name in each.split(",")]
     with _admin(chosen) as admin:
         tables = meant(admin, [asked for each in table_cfs for asked in each])
@@ -129,6 +130,8 @@ def create(
         )  # fmt: skip
     put(f"peer {peer.id} to {peer.target} is managed by Walferry: all edits from now on are queued for it")
     put(f"it gets edits of {scope(peer)}")
+    for line in typed_columns(peer):
+        put(line.strip())
     return WELL
 
 
@@ -204,19 +207,24 @@ def set_values(chosen: Chosen, peer_id: str, values: tuple[tuple[str, str], ...]
     """Change settings of a managed peer, from the next batch on.
 
     KEY is a setting such as `sink` or `replication.source.ratio`, `max_lag` (seconds that the peer's oldest edit may wait before
-    an alert), `bandwidth` (bytes a second), `peer_conn_id` (the connection with the login to the peer cluster), or `namespaces`
-    (split by commas). An empty VALUE stands for the default.
+    an alert), `bandwidth` (bytes a second), `peer_conn_id` (the connection with the login to the peer cluster), `lake.columns`
+    (the mapping of a lake's typed columns), or `namespaces` (split by commas). An empty VALUE stands for the default, and @FILE
+    for what the file has.
     """
     from walferry.admin import changing
-    from walferry.admin.showing import scope
-    from walferry.replication.peers.settings import NAMESPACES, PREFIX
+    from walferry.admin.showing import scope, typed_columns
+    from walferry.replication.peers.settings import LAKE_COLUMNS, NAMESPACES, PREFIX
 
     with _admin(chosen) as admin:
         peer = changing.set_values(admin, peer_id, dict(values), allow_missing=allow_missing)
     settings = changing.settings_of(peer)
-    put(f"peer {peer.id}: " + (", ".join(f"{name} = {value}" for name, value in settings.items()) or "it has no settings"))
+    shown = ", ".join(f"{name} = {changing.shown_value(value)}" for name, value in settings.items())
+    put(f"peer {peer.id}: {shown or 'it has no settings'}")
     if any(name.removeprefix(PREFIX) == NAMESPACES.name for name, _ in values):
         put(f"it gets edits of {scope(peer)}")
+    if any(name.removeprefix(PREFIX) == LAKE_COLUMNS.name for name, _ in values):
+        for line in typed_columns(peer):
+            put(line.strip())
     return WELL
 
 

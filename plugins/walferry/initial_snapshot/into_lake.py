@@ -320,7 +320,7 @@ class _IntoLake:
         unread = sum(file.unread for answer in answers for file in answer.files)
         self.say(
             f"table {name}: {len(self.copied[name]):,} regions with {sum(each.cells for each in self.copied[name]):,} cells are "
-            f"in the lake{f'; {unread:,} more cells have typed columns that could not be read' if unread else ''}"
+            f"in the lake{f'; of the last ones, {unread:,} have a typed column that could not be read' if unread else ''}"
         )
 
     def _fail(self, name: str, error: WalferryError) -> None:

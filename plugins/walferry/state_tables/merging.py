@@ -21,6 +21,7 @@ from walferry.base.records import Record
 from walferry.replication.sinks.changes import SCHEMA as CHANGES
 from walferry.replication.sinks.changes import times_of
 from walferry.replication.sinks.iceberg.data_files import FILE_BYTES, ChangeFile, OpenTable, Target, upper_bound
+from walferry.replication.sinks.iceberg.typed_columns import row_bytes
 from walferry.state_tables.hbase_rules import MARKERS, FamilyRules, changes_in, shown
 from walferry.state_tables.ranges import Range, RowGroup, Rows, Sample, Window, may_have
 from walferry.state_tables.tables import DELETES_SCHEMA, STATE_SCHEMA
@@ -167,7 +168,7 @@ class _Merge:
                     markers += [added] if added.num_rows else []
                     replaced.append(place)
                 place += 1
-        found = self.deletes.write(DELETES, ((None, part) for part in _parts(pa.concat_tables(markers)))) if markers else []
+        found = self.deletes.write(DELETES, ((None, part) for part in _parts(pa.concat_tables(markers), 0))) if markers else []
         return MergeAnswer(self.task.table, tuple(replaced), (*state, *found), read)
 
     def _merged(self, each: Range, new: pa.Table, known: pa.Table) -> tuple[list[ChangeFile], pa.Table]:
@@ -176,7 +177,7 @@ class _Merge:
         old = [_with(read_rows(self.state.io, self.task.state_files[file], names, each), _READ) for file in each.files]
         cells = pa.concat_tables([new, *old, _with(known, _READ)])
         places, ends = shown(cells, self.task.families, self.task.now)
-        parts = _parts(_as_state(cells.take(pa.array(places)), ends))
+        parts = _parts(_as_state(cells.take(pa.array(places)), ends), row_bytes(self.state.mapping))
         files = self.state.write(STATE, ((None, part) for part in parts), STATE_BOUND_BYTES)
         return files, _unlike(new.filter(pc.is_in(new["type"], _MARKERS)).select(DELETES_SCHEMA.names), known)
 
@@ -255,12 +256,12 @@ def _as_state(cells: pa.Table, ends: Ints) -> pa.Table:
     return pa.table({name: times_of(ends) if name == "expires" else cells[name] for name in STATE_SCHEMA.names})
 
 
-def _parts(rows: pa.Table, file_bytes: int = FILE_BYTES) -> list[pa.Table]:
-    """Return rows in equal parts of about `file_bytes`. All cells of a row are in one part."""
+def _parts(rows: pa.Table, more_bytes: int, file_bytes: int = FILE_BYTES) -> list[pa.Table]:
+    """Return rows in equal parts of about `file_bytes`, with `more_bytes` more a row. All cells of a row are in one part."""
     if not rows.num_rows:
         return []
     starts = np.flatnonzero(changes_in(rows["row"]))
-    count = max(1, round(rows.nbytes / file_bytes))
+    count = max(1, round((rows.nbytes + rows.num_rows * more_bytes) / file_bytes))
     wanted = [rows.num_rows * number // count for number in range(count)]
     cuts = sorted({int(starts[np.searchsorted(starts, at, side="right") - 1]) for at in wanted})
     return [rows.slice(first, stop - first) for first, stop in zip(cuts, [*cuts[1:], rows.num_rows], strict=True)]

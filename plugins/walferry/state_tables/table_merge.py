@@ -99,9 +99,9 @@ class TableMerge:
         new = files_since(changes, merged.snapshot if merged is not None else None, self.on.cores * ROUND_BYTES, ROUND_FILES)
         families = self.rules()  # after the files, which then have no cells of a family that is not known yet
         files = list(data_files(self.tables.state))
-        columns = self.mapping.digest if self.mapping is not None else ""
-        others = merged is not None and (merged.families, merged.columns) != (families, columns)
-        due = frozenset(number for number, file in enumerate(files) if others or _has_expired(file, self.tables.state, now))
+        columns = self.tables.columns_of(self.mapping)
+        anew, left = self._anew(merged, (families, columns), [rows_of(file, self.tables.state) for file in files])
+        due = anew | {number for number, file in enumerate(files) if _has_expired(file, self.tables.state, now)}
         if new is None and not due:
             return StateOutcome(self.name), True
         plan = _Plan(
@@ -113,9 +113,29 @@ class TableMerge:
         tasks = [plan.task(each) for each in dealt(windows, max(1, self.on.cores * TASKS_A_CORE))]
         answers = self._answers(changes, tasks)
         snapshot = new.snapshot if new is not None else merged.snapshot if merged is not None else 0
-        noted = Merged(str(changes.metadata.table_uuid), snapshot, families, columns)
+        noted = Merged(str(changes.metadata.table_uuid), snapshot, families, columns, left)
         done = self._commit(noted, files, tasks, answers, valid_through(changes, snapshot))
-        return done, new is None or new.last
+        return done, (new is None or new.last) and not left
+
+    def _anew(
+        self, merged: Merged | None, now: tuple[tuple[FamilyRules, ...], str], files: Sequence[Rows]
+    ) -> tuple[frozenset[int], str]:
+        """Return files that other rules or typed columns are to be applied to in this round, and from which row the next one
+        goes on (`Merged.left`).
+
+        Others may have grown a state to any size, and a round begins anew if it is killed.
+        """
+        if merged is None or ((merged.families, merged.columns) == now and not merged.left):
+            return frozenset(), ""
+        begin = bytes.fromhex(merged.left) if (merged.families, merged.columns) == now else b""
+        wanted = [number for number, rows in enumerate(files) if rows.last is None or rows.last >= begin]
+        found, size = list[int](), 0
+        for number in sorted(wanted, key=lambda number: files[number].first):
+            if size > self.on.cores * ROUND_BYTES and files[number].first > max(begin, files[found[-1]].first):
+                return frozenset(found), files[number].first.hex()
+            found.append(number)
+            size += files[number].size
+        return frozenset(found), ""
 
     def _windows(self, changes: Table, plan: _Plan, files: Sequence[Rows]) -> list[Window]:
         """Divide the rows that are to be merged. Raises LakeError, BackendFailed."""

@@ -22,6 +22,7 @@ only appended.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -41,6 +42,7 @@ from walferry.replication.sinks.changes import SCHEMA as CHANGES
 from walferry.replication.sinks.iceberg.commits import BATCH, VALID_THROUGH, commit_once
 from walferry.replication.sinks.iceberg.data_files import ChangeFile
 from walferry.replication.sinks.iceberg.tables import LakeError, add_columns, loaded_or_made, schema_of
+from walferry.replication.sinks.iceberg.typed_columns import fields_of
 from walferry.shipping.lake.catalog import SUFFIX, identifier, unreadable
 from walferry.state_tables.change_files import is_first
 from walferry.state_tables.hbase_rules import FamilyRules
@@ -85,7 +87,8 @@ class Merged(Record):
     changes: str  # the UUID of the table
     snapshot: int
     families: tuple[FamilyRules, ...] = ()
-    columns: str = ""  # the digest of the mapping of its typed columns
+    columns: str = ""  # its typed columns, as `StateTables.columns_of` writes them
+    left: str = ""  # the row (hexadecimal) from which files are still to be written anew by these; empty: none
     deletes: str = ""  # the UUID of the table with the markers
     commits: tuple[str, str] = ("", "")  # names of the last commits: of the state, and of the markers if there was one
 
@@ -98,6 +101,12 @@ class StateTables:
     state: Table
     deletes: Table
     merged: Merged | None
+
+    def columns_of(self, mapping: ColumnMapping | None) -> str:
+        """Return a short text of the state's typed columns, which is another one if one of them is another one."""
+        fields = [] if mapping is None else [self.state.schema().find_field(each.name) for each in fields_of(mapping)]
+        shown = repr((mapping, [(each.field_id, str(each.field_type)) for each in fields]))
+        return hashlib.sha256(shown.encode()).hexdigest()[:32] if fields else ""
 
     @classmethod
     def opened(cls, catalog: Catalog, name: str, mapping: ColumnMapping | None = None, *, make: bool = True) -> StateTables:
@@ -171,7 +180,7 @@ def _commit(
 
 def _add_columns(state: Table, mapping: ColumnMapping | None) -> None:
     try:
-        add_columns(state, mapping)
+        add_columns(state, mapping, anew=True)
     except LakeError:
         raise
     except Exception as error:

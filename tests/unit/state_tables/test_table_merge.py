@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
-from pyiceberg.types import StringType
+from pyiceberg.types import LongType, StringType
 
 from tests.threads_backend import Threads
 from tests.unit.hbase.wal.encoder import Cell
@@ -590,6 +590,92 @@ def test_a_state_has_typed_columns_and_a_mapping_that_changes_writes_them_anew(t
     mapped(t, None)
     t.merge()
     assert shown("id", "as_string") == [(b"r", None, None), (b"r", None, None), (b"s", None, None)]
+
+
+@pytest.mark.parametrize("change", ["dropped", "renamed", "wider"])
+def test_a_typed_column_of_the_state_that_others_change_comes_back_whole(t: InLake, change: str) -> None:
+    t.feed(put(b"r", b"\0\0\0\7"))
+    mapped(t, "int")
+    t.merge()
+    with t.tables.state.update_schema() as update:
+        if change == "dropped":
+            update.delete_column("as_int")
+        elif change == "renamed":
+            update.rename_column("as_int", "old_int")
+        else:
+            update.update_column("as_int", LongType())
+    t.merge()
+    assert t.tables.state.scan().to_arrow()["as_int"].to_pylist() == [7]
+
+
+def test_a_typed_column_of_the_state_may_show_something_else_from_then_on(t: InLake) -> None:
+    t.feed(put(b"r", b"\0\0\0\7"), put(b"s", b"\0\0\0\x08", qualifier=b"p"))
+    t.merge()
+    for qualifier, wanted in (("q", [7, None]), ("p", [None, 8])):
+        given = {"table": {"name": "t"}, "rowkey": "key", "columns": {"n": {"cf": "f", "col": qualifier, "type": "int"}}}
+        t.lake = replace(t.lake, mappings=parse_mappings(json.dumps(given)))
+        if "n" in (of_changes := t.lake.catalog.load_table(("default", "t_changes"))).schema().column_names:
+            with of_changes.update_schema() as update:
+                update.delete_column("n")
+        t.merge()
+        found = sorted(t.tables.state.scan().to_arrow().to_pylist(), key=lambda row: row["row"])
+        assert [row["n"] for row in found] == wanted
+
+
+def test_a_large_state_is_written_anew_in_several_commits_and_goes_on_where_it_was(
+    t: InLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging._parts, "__defaults__", (1500,))
+    chance = random.Random(3)
+    t.feed(*(put(b"r%03d" % n, b"%04d" % n) for n in range(300)))
+    t.merge()
+    monkeypatch.setattr(table_merge, "ROUND_BYTES", 1000)
+    before = {task.file.file_path for task in t.tables.state.scan().plan_files()}
+    assert len(before) > 6
+
+    def commits() -> int:
+        return len(t.tables.state.snapshots())
+
+    def shown_by_row() -> list[int | None]:
+        found = t.tables.state.scan().to_arrow()
+        some = sorted(zip(found["row"].to_pylist(), found["as_int"].to_pylist(), strict=True))
+        return [value for _, value in some]
+
+    mapped(t, "int")
+    commit = StateTables.commit
+    done: list[str] = []
+
+    def killed(self: StateTables, *args: Any, **named: Any) -> None:
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(args[1].left)
+        commit(self, *args, **named)
+
+    with monkeypatch.context() as one_run:
+        one_run.setattr(StateTables, "commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            t.merge()
+    assert done[0] < done[1]
+    some = shown_by_row()
+    half = some.index(None)
+    assert 0 < half < 300
+    assert some == [*(int.from_bytes(b"%04d" % n) for n in range(half)), *[None] * (300 - half)]
+    kept = {task.file.file_path for task in t.tables.state.scan().plan_files()}
+    written = commits()
+    t.feed(*some_of(chance, 20))
+    t.merge()
+    assert commits() > written + 1
+    assert None not in shown_by_row()
+    assert t.state() == t.expected()
+    assert kept & {task.file.file_path for task in t.tables.state.scan().plan_files()}, "nothing is written twice"
+    assert t.tables.merged is not None
+    assert t.tables.merged.left == ""
+
+
+def some_of(chance: random.Random, count: int) -> Iterator[Cell]:
+    for _ in range(count):
+        number = chance.randrange(280, 300)
+        yield put(b"r%03d" % number, b"%04d" % number, timestamp=chance.randrange(2, 1000))
 
 
 def test_a_state_says_up_to_when_it_has_all_edits(t: InLake) -> None:

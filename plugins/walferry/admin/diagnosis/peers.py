@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kazoo.exceptions import KazooException
 
-from walferry.admin.changing import settings_of
+from walferry.admin.changing import settings_of, shown_value
 from walferry.admin.diagnosis import servers
 from walferry.admin.diagnosis.logins import login_findings
 from walferry.admin.peer_cluster_checks import Wanted, problems_at_ends
@@ -144,7 +144,7 @@ def _lead(session: Session, peer: Peer, about: str) -> list[Finding]:
 
 def _configuration(session: Session, peer_id: str) -> str:
     peer = check_peer(session, peer_id, even_paused=True)
-    settings = ", ".join(f"{key} = {value}" for key, value in settings_of(peer).items())
+    settings = ", ".join(f"{key} = {shown_value(value)}" for key, value in settings_of(peer).items())
     return f"{peer.state}, managed, as the Master knows it; {settings or 'no settings of its own'}"
 
 

@@ -13,12 +13,12 @@ Sources: HBaseTableCatalog, DefaultSource.parseRowKey and datasources.Utils of h
 Connector, from which these come; Phoenix's PDataType and its subclasses.
 
 hbase-connectors looks for the end of a string in the middle of a row key, and cannot tell it from a byte 0 of what follows. So
-here such a part needs its `length`. In Phoenix's row keys a byte 0 ends it.
+here such a part needs its `length`. In Phoenix's row keys a byte 0 ends it. hbase-connectors reads a `date` in the time zone of
+its JVM, and here it is a day in UTC.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -27,22 +27,24 @@ from enum import StrEnum
 from typing import Any
 
 from walferry.base.texts import one_line
-from walferry.hbase.binary_text import from_binary_text
+from walferry.hbase.binary_text import from_binary_text, to_binary_text
 from walferry.hbase.names import TABLE
 
 MAX_MAPPINGS_BYTES = 65_536  # HBase keeps them in the peer's configuration
 MOST_COLUMNS = 500  # of a table
+MOST_PARTS = 32  # of a row key
 MAX_LENGTH = 32_767  # of a row key
+MAX_NAME_CHARS = 1000  # of a table
 MAX_SHOWN_CHARS = 200
 DEFAULT_NAMESPACE = "default"
 UNREAD = "unread"  # the column that names the typed columns whose values cannot be read
 OWN_NAMES = frozenset({
     "row", "family", "qualifier", "timestamp", "type", "value", "tags", "region", "sequence_id", "write_time", "wal_group", "wal",
-    "offset", "cell", "cluster_ids", "expires", UNREAD,
+    "offset", "cell", "cluster_ids", "expires", "write_time_day", UNREAD, "rowkey",
 })  # fmt: skip
 ROW_KEY = "rowkey"  # as the family of a column: it is a part of the row key
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")  # Iceberg's own begin with _
 _TYPE = re.compile(r"([a-z_]+)(?:\((\d{1,4})(?:,(\d{1,4}))?\))?")
 _TABLE_KEYS = {"namespace", "name", "tableCoder", "version"}
 _COLUMN_KEYS = {"cf", "col", "type", "length"}
@@ -86,6 +88,11 @@ class ValueType:
     precision: int = 0  # of a decimal
     scale: int = 0
 
+    def __str__(self) -> str:
+        digits = f"({self.precision},{self.scale})" if self.precision else ""
+        length = f"({self.size})" if self.size != _SIZES[self.coder][self.name] else ""
+        return f"{self.coder} {self.name}{digits}{length}"
+
     @classmethod
     def parse(cls, coder: Coder, text: str) -> ValueType:
         """Parse a type, in Spark's words or Phoenix's. Raises ValueError."""
@@ -101,7 +108,7 @@ class ValueType:
                 raise ValueError(f"the type {shown} should have a precision from 1 to {MAX_PRECISION}, and no larger scale")
             return cls(coder, name, None, first, second or 0)
         if second is not None or (first is not None and (name not in _OF_LENGTH or not first)):
-            raise ValueError(f"the type {shown} has no such length or precision")
+            raise ValueError(f'the type {shown} has no such length or precision; a string\'s length is "length": "10"')
         return cls(coder, name, _SIZES[coder][name] if first is None or name == "varchar" else first)
 
 
@@ -132,9 +139,14 @@ class ColumnMapping:
     columns: tuple[MappedColumn, ...]
 
     @property
-    def digest(self) -> str:
-        """A short text that no other mapping has."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
+    def sources(self) -> dict[str, str]:
+        """What each typed column shows, for people and for comparisons."""
+        parts = ", ".join(str(part.type) for part in self.key)
+        found = {part.name: f"HBase: part {number} of the row key of {parts}" for number, part in enumerate(self.key, 1)}
+        return found | {
+            each.name: f"HBase: {to_binary_text(each.family)}:{to_binary_text(each.qualifier)}, {each.type}"
+            for each in self.columns
+        }
 
 
 def parse_mappings(text: str) -> dict[str, ColumnMapping]:
@@ -149,17 +161,14 @@ def parse_mappings(text: str) -> dict[str, ColumnMapping]:
         raise ValueError("the mappings are not JSON: too deep") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"the mappings are not JSON: {error}") from None
-    mappings = dict[str, ColumnMapping]()
-    for each in found if isinstance(found, list) else [found]:
-        mapping = _mapping(_object(each, "a mapping"))
+    mappings, every = dict[str, ColumnMapping](), found if isinstance(found, list) else [found]
+    for number, each in enumerate(every, 1):
+        which = f"mapping {number} of {len(every)}" if len(every) > 1 else "the mapping"
+        mapping = _mapping(_object(each, which), which)
         if mapping.table in mappings:
-            raise ValueError(f"table {mapping.table} has two mappings")
+            raise ValueError(f"table {_name(mapping.table)} has two mappings")
         mappings[mapping.table] = mapping
     return mappings
-
-
-def _shown(value: object) -> str:
-    return one_line(repr(value), MAX_SHOWN_CHARS)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -178,24 +187,37 @@ def _object(value: object, what: str) -> dict[str, Any]:
 
 def _text(given: Mapping[str, Any], name: str, where: str, default: str | None = None) -> str:
     value = given.get(name, default)
+    if value is None:
+        raise ValueError(f"{where} has no {name}")
     if not isinstance(value, str) or not value:
         raise ValueError(f"{where} has {name} {_shown(value)}, which should be a text")
     return value
 
 
-def _mapping(given: dict[str, Any]) -> ColumnMapping:
+def _shown(value: object) -> str:
+    return one_line(repr(value), MAX_SHOWN_CHARS)
+
+
+def _name(table: str) -> str:
+    return one_line(table, MAX_SHOWN_CHARS)
+
+
+def _mapping(given: dict[str, Any], which: str) -> ColumnMapping:
     if odd := sorted(given.keys() - {"table", ROW_KEY, "columns"}):
-        raise ValueError(f"a mapping has {_shown(odd[0])}; mappings have table, rowkey and columns")
-    table, coder = _table(_object(given.get("table"), "a mapping's table"))
-    where, columns = f"the mapping of table {table}", _object(given.get("columns"), f"columns of table {table}")
+        raise ValueError(f"{which} has {_shown(odd[0])}; mappings have table, rowkey and columns")
+    if missing := [name for name in ("table", ROW_KEY, "columns") if name not in given]:
+        raise ValueError(f"{which} has no {missing[0]}")
+    table, coder = _table(_object(given["table"], f"{which}'s table"), f"{which}'s table")
+    where = f"the mapping of table {_name(table)}"
+    columns = _object(given["columns"], f"{where}: columns")
     if not 0 < len(columns) <= MOST_COLUMNS:
         raise ValueError(f"{where} has {len(columns):,} columns, and may have 1 to {MOST_COLUMNS}")
     parts, mapped, seen = dict[str, KeyPart](), list[MappedColumn](), set[str]()
     for name, each in columns.items():
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{where}: {_shown(name)} is no name of a column: use letters, digits and _")
+            raise ValueError(f"{where}: {_shown(name)} is no name of a column: use A to Z, a to z, 0 to 9 and _, a letter first")
         if name.casefold() in OWN_NAMES:
-            raise ValueError(f"{where}: tables of a lake have a column {name.lower()} of their own. Give this one another name")
+            raise ValueError(f"{where}: a lake uses the name {name.lower()} itself. Give this column another name")
         if name.casefold() in seen:
             raise ValueError(f"{where}: there are two columns {name}, as most engines ignore capitals")
         seen.add(name.casefold())
@@ -206,17 +228,20 @@ def _mapping(given: dict[str, Any]) -> ColumnMapping:
     return ColumnMapping(table, _key(where, _text(given, ROW_KEY, where), parts), tuple(mapped))
 
 
-def _table(given: dict[str, Any]) -> tuple[str, Coder]:
+def _table(given: dict[str, Any], where: str) -> tuple[str, Coder]:
     if odd := sorted(given.keys() - _TABLE_KEYS):
-        raise ValueError(f"a mapping's table has {_shown(odd[0])}; it may have {', '.join(sorted(_TABLE_KEYS))}")
-    namespace, name = _text(given, "namespace", "a mapping's table", DEFAULT_NAMESPACE), _text(given, "name", "a mapping's table")
+        raise ValueError(f"{where} has {_shown(odd[0])}; it may have {', '.join(sorted(_TABLE_KEYS))}")
+    namespace, name = _text(given, "namespace", where, DEFAULT_NAMESPACE), _text(given, "name", where)
+    if ":" in namespace + name:
+        raise ValueError(f"{where} has name {_shown(name)} and namespace {_shown(namespace)}: neither of the two has a colon")
     table = name if namespace == DEFAULT_NAMESPACE else f"{namespace}:{name}"
-    if not TABLE.fullmatch(table):
-        raise ValueError(f"{_shown(table)} is no name of a table; a namespace is a name of its own beside it")
-    coder = _text(given, "tableCoder", f"the mapping of table {table}", Coder.PRIMITIVE)
-    if coder not in [*Coder]:
-        raise ValueError(f"the mapping of table {table} has tableCoder {_shown(coder)}, which is none of {', '.join(Coder)}")
-    return table, Coder(coder)
+    if len(table) > MAX_NAME_CHARS or not TABLE.fullmatch(table):
+        raise ValueError(f"{where}: {_shown(table)} is no name of a table")
+    coder = _text(given, "tableCoder", where, Coder.PRIMITIVE)
+    found = next((each for each in Coder if each.casefold() == coder.casefold()), None)
+    if found is None:
+        raise ValueError(f"{where} has tableCoder {_shown(coder)}, which is none of {', '.join(Coder)}")
+    return table, found
 
 
 def _add(
@@ -224,37 +249,47 @@ def _add(
 ) -> None:
     if odd := sorted(given.keys() - _COLUMN_KEYS):
         raise ValueError(f"{where} has {_shown(odd[0])}, which is not read; columns have {', '.join(sorted(_COLUMN_KEYS))}")
-    family, qualifier = _text(given, "cf", where, ROW_KEY), _text(given, "col", where)
+    family, col, kind = _text(given, "cf", where, ROW_KEY), _text(given, "col", where), _text(given, "type", where)
     try:
-        type_ = ValueType.parse(coder, _text(given, "type", where))
+        type_, qualifier = ValueType.parse(coder, kind), from_binary_text(col)
     except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+        raise ValueError(f"{where}: {one_line(str(error), 2 * MAX_SHOWN_CHARS)}") from None
     if (length := given.get("length")) is not None:
         type_ = _of_length(where, type_, length)
     if family != ROW_KEY:
-        mapped.append(MappedColumn(name, type_, family.encode(), from_binary_text(qualifier)))
-    elif qualifier in parts:
-        raise ValueError(f"{where} is of the same part of the row key as {parts[qualifier].name}")
+        mapped.append(MappedColumn(name, type_, family.encode(), qualifier))
+    elif col in parts:
+        raise ValueError(f"{where} is of the same part of the row key as {parts[col].name}")
     else:
-        parts[qualifier] = KeyPart(name, type_)
+        parts[col] = KeyPart(name, type_)
 
 
 def _of_length(where: str, type_: ValueType, given: object) -> ValueType:
     text = str(given)
-    if not re.fullmatch(r"[1-9]\d{0,4}", text) or int(text) > MAX_LENGTH or type_.size not in (None, int(text)):
-        raise ValueError(f"{where} has length {_shown(given)}, which {type_.name} does not have")
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", text) or int(text) > MAX_LENGTH:
+        raise ValueError(f"{where} has length {_shown(given)}, which should be a whole number from 1 to {MAX_LENGTH:,}")
+    if type_.size not in (None, int(text)):
+        raise ValueError(f"{where} has length {text}, and {type_.name} has {type_.size} bytes")
     return ValueType(type_.coder, type_.name, int(text), type_.precision, type_.scale)
 
 
 def _key(where: str, text: str, parts: Mapping[str, KeyPart]) -> tuple[KeyPart, ...]:
     names = text.split(":")
-    if {*names} - parts.keys() and not parts:
+    if not parts:
         return ()  # many catalogs name a row key that no column shows
     if len({*names}) < len(names) or {*names} != parts.keys():
-        raise ValueError(f"{where}: its row key is {_shown(text)}, and columns show {_shown(':'.join(parts))}")
+        raise ValueError(
+            f"{where}: its rowkey is {_shown(text)}, and its columns with cf rowkey show {_shown(':'.join(parts))}: name each "
+            "part once, as its col does, split by colons"
+        )
+    if len(names) > MOST_PARTS:
+        raise ValueError(f"{where}: its row key has {len(names)} parts, and may have {MOST_PARTS}")
     key = tuple(parts[name] for name in names)
     for part in key[:-1]:
         ended = part.type.coder is Coder.PHOENIX and part.type.name in ("varchar", "decimal")
         if part.type.size is None and not ended:
-            raise ValueError(f"{where}: column {part.name} is not the last part of the row key, so it needs a length")
+            raise ValueError(
+                f"{where}: column {part.name} is not the last part of the row key, so it needs a length. If it has none, show "
+                "the row key as one part of type string, and split it in SQL"
+            )
     return key

@@ -217,6 +217,8 @@ class _Batch:
             gone = () if queued is None else [group for group in known.keys() - groups - ahead.keys() if _is_old(known[group])]
             append(tables.open[name], batch, files[name], seen=seen, moved=ahead, gone=gone)
             rows += sum(file.rows for file in files[name])
+            if unread := sum(file.unread for file in files[name]):
+                self.say(f"table {name}: {unread:,} cells have a typed column that could not be read")
         if files:
             self.say(
                 f"committed {rows:,} changes in {sum(map(len, files.values())):,} files to {len(files):,} tables within "

@@ -44,7 +44,7 @@ MOST_UNKNOWN = 1000  # tables that are made before the group is read again
 UNKNOWN_SECONDS = 10.0  # for which a task looks for further tables to be made
 MOST_LET_GO = 5000  # names of files in one answer, and those of one WAL batch
 MOST_DAYS = 500  # on which the entries of a WAL batch may have been written: each becomes a file
-MOST_FILES = 2000  # of one answer: their figures are some 700 bytes each
+MOST_FILES = 800  # of one answer, and those of one WAL batch: their figures are some 750 bytes each
 MAX_SHOWN_CHARS = 200
 
 log = logging.getLogger(__name__)

@@ -14,6 +14,7 @@ from walferry.replication.peers.column_mappings import (
     MAX_MAPPINGS_BYTES,
     MOST_COLUMNS,
     OWN_NAMES,
+    ROW_KEY,
     UNREAD,
     Coder,
     KeyPart,
@@ -22,6 +23,7 @@ from walferry.replication.peers.column_mappings import (
     parse_mappings,
 )
 from walferry.replication.sinks.changes import SCHEMA
+from walferry.replication.sinks.iceberg import tables
 from walferry.state_tables.tables import DELETES_SCHEMA, STATE_SCHEMA
 
 PRIMITIVE, PHOENIX = Coder.PRIMITIVE, Coder.PHOENIX
@@ -111,34 +113,41 @@ def test_types_have_the_names_of_spark_and_of_phoenix(coder: Coder, text: str, e
         ("{", "not JSON"),
         ("[" * 50_000, "too deep"),
         ('{"table": {"name": "t"}, "table": {"name": "u"}}', "'table' is there twice"),
-        ("7", "a mapping is 7"),
-        (a(avro="x"), "a mapping has 'avro'"),
-        (a(table="t"), "a mapping's table is 't'"),
+        ("7", "the mapping is 7"),
+        (json.dumps([a(), 7]), "mapping 2 of 2 is 7"),
+        (a(avro="x"), "the mapping has 'avro'"),
+        ({"table": {"name": "t"}, "columns": {}}, "the mapping has no rowkey"),
+        (a(table="t"), "the mapping's table is 't'"),
+        (a(table={}), "the mapping's table has no name"),
         (a(table={"name": "t", "regions": 3}), "'regions'"),
         (a(table={"name": "a b"}), "'a b' is no name of a table"),
+        (a(table={"name": "t" * 2000}), "is no name of a table"),
+        (a(table={"name": "shop:t"}), "has name 'shop:t' and namespace 'default': neither of the two has a colon"),
         (a(table={"name": "t", "tableCoder": "Avro"}), "tableCoder 'Avro', which is none of PrimitiveType, Phoenix"),
         (a(columns={}), "0 columns"),
         (a(columns={f"c{n}": {"cf": "f", "col": f"{n}", "type": "int"} for n in range(MOST_COLUMNS + 1)}), "501 columns"),
         (a(columns={"c": 7}), "column c is 7"),
         (a(columns={"a b": {"cf": "f", "col": "q", "type": "int"}}), "'a b' is no name of a column"),
-        (of(("Value", "f", "q", "int")), "a column value of their own"),
+        (of(("_file", "f", "q", "int")), "'_file' is no name of a column"),
+        (of(("Value", "f", "q", "int")), "a lake uses the name value itself"),
         (of(("c", "f", "q", "int"), ("C", "f", "r", "int")), "two columns C, as most engines ignore capitals"),
         (of(("c", "f", "q", "int"), ("d", "f", "q", "long")), "column c is of the same column of HBase as another one"),
         (of(("c", "f", "q", "int"), serdes="x"), "column c has 'serdes', which is not read"),
         (of(("c", "f", "q", "varchar")), "column c: the type 'varchar' is none of boolean, tinyint"),
-        (of(("c", "f", "q", "int(4)")), "no such length"),
+        (of(("c", "f", "q", "string(4)")), 'no such length or precision; a string\'s length is "length": "10"'),
         (of(("c", "f", "q", "decimal")), "a decimal needs its precision and scale"),
         (of(("c", "f", "q", "decimal(39,2)")), "a precision from 1 to 38"),
         (of(("c", "f", "q", "decimal(5,6)")), "no larger scale"),
-        (of(("c", "f", "q", "int"), length="5"), "length '5', which int does not have"),
-        (of(("c", "f", "q", "string"), length="0"), "length '0'"),
+        (of(("c", "f", "q", "int"), length="5"), "length 5, and int has 4 bytes"),
+        (of(("c", "f", "q", "string"), length="0"), "length '0', which should be a whole number from 1 to 32,767"),
         (of(("c", "f", "q", "binary"), length=[]), "length []"),
         (a(columns={"c": {"cf": "f", "col": "", "type": "int"}}), "column c has col ''"),
-        (a(columns={"c": {"cf": "f", "col": "q"}}), "column c has type None"),
-        (a(columns={"c": {"cf": "f", "col": "\\x8", "type": "int"}}), "two hex digits"),
+        (a(columns={"c": {"cf": "f", "col": "q"}}), "column c has no type"),
+        (a(columns={"c": {"cf": "f", "col": "\\x8", "type": "int"}}), "table t: column c: \\x5Cx8: two hex digits"),
         (of(("a", "rowkey", "k", "int"), ("b", "rowkey", "k", "int"), rowkey="k"), "the same part of the row key as a"),
-        (of(("a", "rowkey", "x", "int"), rowkey="x:y"), "its row key is 'x:y', and columns show 'x'"),
-        (of(("a", "rowkey", "x", "int"), rowkey="x:x"), "its row key is 'x:x'"),
+        (of(("a", "rowkey", "x", "int"), rowkey="x:y"), "its rowkey is 'x:y', and its columns with cf rowkey show 'x'"),
+        (of(("a", "rowkey", "x", "int"), rowkey="x:x"), "its rowkey is 'x:x'"),
+        (of(*((f"p{n}", "rowkey", f"{n}", "int") for n in range(33)), rowkey=":".join(map(str, range(33)))), "has 33 parts"),
         (of(("a", "rowkey", "x", "string"), ("b", "rowkey", "y", "int"), rowkey="x:y"), "column a is not the last part"),
         (of(("a", "rowkey", "x", "char"), ("b", "rowkey", "y", "int"), rowkey="x:y", coder="Phoenix"), "needs a length"),
     ],
@@ -157,12 +166,26 @@ def test_mappings_of_two_tables_must_be_of_two_and_fit_into_a_peer() -> None:
 
 
 def test_no_typed_column_has_the_name_of_a_column_that_the_tables_have() -> None:
-    assert {*SCHEMA.names, *STATE_SCHEMA.names, *DELETES_SCHEMA.names, UNREAD} == OWN_NAMES
+    partitions = [field.name for field in tables._DAY.fields]
+    assert {*SCHEMA.names, *STATE_SCHEMA.names, *DELETES_SCHEMA.names, *partitions, UNREAD, ROW_KEY} == OWN_NAMES
 
 
-def test_each_mapping_has_a_digest_of_its_own() -> None:
-    one, other = (parse_mappings(json.dumps(of(("c", "f", "q", kind))))["t"] for kind in ("int", "bigint"))
-    assert (one.digest, one.digest != other.digest) == (parse_mappings(json.dumps(of(("c", "f", "q", "int"))))["t"].digest, True)
+def test_the_source_of_a_typed_column_says_what_it_shows() -> None:
+    columns = [("a", "rowkey", "x", "char(3)"), ("b", "rowkey", "y", "varchar"), ("c", "f", r"\x80\x0B", "decimal(5,2)")]
+    parts = of(*columns, rowkey="x:y", coder="phoenix")
+    assert parse_mappings(json.dumps(parts))["t"].sources == {
+        "a": "HBase: part 1 of the row key of Phoenix char(3), Phoenix varchar",
+        "b": "HBase: part 2 of the row key of Phoenix char(3), Phoenix varchar",
+        "c": r"HBase: f:\x80\x0B, Phoenix decimal(5,2)",
+    }
+
+
+def test_texts_of_a_hostile_table_are_shown_harmlessly() -> None:
+    given = of(("row", "f", "q", "int"))
+    given["table"]["name"] = "t\x9b31m\u202e"
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is what matters
+        parse_mappings(json.dumps(given))
+    assert str(caught.value).isprintable()
 
 
 @given(

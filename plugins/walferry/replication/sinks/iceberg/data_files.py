@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from walferry.base.kernels.types import Ints
 from walferry.base.records import Record
 from walferry.replication.peers.column_mappings import ColumnMapping
 from walferry.replication.sinks.changes import NO_DAY, SCHEMA, Changes
-from walferry.replication.sinks.iceberg.typed_columns import fields_of, with_typed
+from walferry.replication.sinks.iceberg.typed_columns import TypedColumns, fields_of, row_bytes
 
 MEMORY_BYTES = 256 << 20  # of changes that a task holds; sorting takes as much again for one table
 FILE_BYTES = 128 << 20  # of changes in memory, which become a file of a quarter to a half of that
@@ -59,6 +59,7 @@ class Target:
             "refs": {},
             "current_snapshot_id": None,
             "statistics": [],
+            "schemas": [table.schema()],
         }
         return cls(table.metadata.model_copy(update=bare).model_dump_json(), _of_files(table.io.properties), mapping)
 
@@ -83,11 +84,11 @@ class ChangeFile(Record):
     unread: int = 0  # rows of which a typed column could not be read
 
     @classmethod
-    def of(cls, table: str, file: DataFile) -> ChangeFile:
-        """Return what the driver has to know of a file."""
+    def of(cls, table: str, file: DataFile, columns: Collection[int]) -> ChangeFile:
+        """Return what the driver has to know of a file, with figures of these columns: an answer has 1 MiB at most."""
         return cls(
             table, file.file_path, file.partition[0] if len(file.partition) else None, file.record_count, file.file_size_in_bytes,
-            {name: {str(key): value for key, value in getattr(file, name).items()} for name in _COUNTS},
+            {name: {str(key): value for key, value in getattr(file, name).items() if key in columns} for name in _COUNTS},
             {
                 name: {str(key): base64.b64encode(value).decode() for key, value in getattr(file, name).items()}
                 for name in _BOUNDS
@@ -151,6 +152,7 @@ class DataFiles:
     def _write(self, table: str) -> None:
         held, size = self._held[table], self._bytes[table]
         rows, days = pa.Table.from_batches([each.rows for each in held]), np.concatenate([each.days for each in held])
+        size += rows.num_rows * row_bytes(self._targets[table].mapping)
         parts = max(1, -(-size // self._file_bytes))
         if table not in self._tables:
             self._tables[table] = OpenTable.of(self._targets[table], SCHEMA.names)
@@ -166,14 +168,17 @@ class OpenTable:
     io: FileIO
     metadata: TableMetadata
     schema: Schema  # the columns that are written, with the table's ids
+    own: frozenset[int]  # the ids of those that are not typed
     mapping: ColumnMapping | None
 
     @classmethod
     def of(cls, target: Target, columns: Iterable[str]) -> OpenTable:
         """Open a table, of which some columns are written, and the typed ones."""
         metadata = TableMetadataUtil.parse_raw(target.metadata)
-        schema = metadata.schema().select(*columns, *(each.name for each in fields_of(target.mapping)))
-        return cls(load_file_io({**target.properties}, metadata.location), metadata, schema, target.mapping)
+        own = metadata.schema().select(*columns)
+        schema = metadata.schema().select(*own.column_names, *(each.name for each in fields_of(target.mapping)))
+        io = load_file_io({**target.properties}, metadata.location)
+        return cls(io, metadata, schema, frozenset(each.field_id for each in own.fields), target.mapping)
 
     def write(self, table: str, parts: Iterable[tuple[int | None, pa.Table]], bound_bytes: int | None = None) -> list[ChangeFile]:
         """Write a file of each part: a day, and rows in their order. Without partitions the day is None. Raises OSError.
@@ -183,32 +188,26 @@ class OpenTable:
         Iceberg's figures of a file get its first and last row from here, with `bound_bytes` of them at most. Parquet leaves rows
         of more than 4 KB out of its figures, and PyIceberg would take the others' for those of the whole file.
         """
-        ends, unread = list[tuple[bytes, bytes | None]](), list[int]()
-
-        def noted() -> Iterator[tuple[int | None, pa.Table]]:
-            for day, rows in parts:
-                first, last = rows["row"][0].as_py(), rows["row"][-1].as_py()
-                ends.append((first[:bound_bytes], upper_bound(last, bound_bytes)))
-                rows, count = with_typed(rows, self.mapping) if self.mapping is not None else (rows, 0)
-                unread.append(count)
-                yield day, rows
-
-        files = list(write_file(self.io, self.metadata, self._tasks(noted())))
-        column = self.schema.find_field("row").field_id
-        return [
-            replace(ChangeFile.of(table, file).bounded(column, *end), unread=count)
-            for file, end, count in zip(files, ends, unread, strict=True)
-        ]
-
-    def _tasks(self, parts: Iterable[tuple[int | None, pa.Table]]) -> Iterator[WriteTask]:
-        """Yield Iceberg's descriptions of the files to write."""
-        name, spec = uuid.uuid4(), self.metadata.spec()
+        column, found = self.schema.find_field("row").field_id, list[ChangeFile]()
         for number, (day, rows) in enumerate(parts):
-            parts_of_key = [PartitionFieldValue(each, day) for each in spec.fields]
-            key = PartitionKey(parts_of_key, spec, self.metadata.schema()) if parts_of_key else None
-            yield WriteTask(
-                write_uuid=name, task_id=number, schema=self.schema, record_batches=rows.to_batches(), partition_key=key
+            first, last = rows["row"][0].as_py(), rows["row"][-1].as_py()
+            typed = TypedColumns(self.mapping, self.schema) if self.mapping is not None else None
+            task = self._task(number, day, rows.to_batches() if typed is None else typed.added(rows))
+            (file,) = write_file(self.io, self.metadata, iter([task]))  # one after the other, so that only one is in memory
+            change_file = ChangeFile.of(table, file, self.own).bounded(
+                column, first[:bound_bytes], upper_bound(last, bound_bytes)
             )
+            found.append(replace(change_file, unread=typed.unread if typed is not None else 0))
+        return found
+
+    def _task(self, number: int, day: int | None, batches: Iterable[pa.RecordBatch]) -> WriteTask:
+        """Return Iceberg's description of a file to write."""
+        spec = self.metadata.spec()
+        parts_of_key = [PartitionFieldValue(each, day) for each in spec.fields]
+        key = PartitionKey(parts_of_key, spec, self.metadata.schema()) if parts_of_key else None
+        # PyIceberg goes through the batches once, so they need not all be there.
+        some = cast(list[pa.RecordBatch], batches)
+        return WriteTask(write_uuid=uuid.uuid4(), task_id=number, schema=self.schema, record_batches=some, partition_key=key)
 
 
 def upper_bound(row: bytes, most: int | None) -> bytes | None:

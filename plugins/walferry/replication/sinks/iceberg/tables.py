@@ -13,56 +13,30 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import DayTransform, IdentityTransform
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    ListType,
-    LongType,
-    NestedField,
-    StringType,
-    TimestamptzType,
-)
+from pyiceberg.types import NestedField
 
 from walferry.base.errors import WalferryError
-from walferry.replication.peers.column_mappings import ColumnMapping
+from walferry.base.texts import one_line
+from walferry.replication.peers.column_mappings import UNREAD, ColumnMapping
 from walferry.replication.sinks.changes import SCHEMA as COLUMNS
 from walferry.replication.sinks.iceberg.data_files import ROW_BOUND_BYTES
+from walferry.replication.sinks.iceberg.kinds import iceberg_type, type_within
 from walferry.replication.sinks.iceberg.typed_columns import fields_of
 
 TRIES = 5  # to add columns, if others keep writing to the table
-
-_KINDS = {
-    "binary": BinaryType(),
-    "string": StringType(),
-    "int64": LongType(),
-    "timestamp[us, tz=UTC]": TimestamptzType(),
-    "list<element: string not null>": ListType(element_id=len(COLUMNS.names) + 1, element=StringType(), element_required=True),
-    "bool": BooleanType(),
-    "int32": IntegerType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "date32[day]": DateType(),
-}
+MOST_COLUMNS = 1000  # of a table: each file has figures of all of them, and each task their names
+MAX_SHOWN_CHARS = 300
+SOURCE = "HBase: "  # begins the doc of a typed column (ColumnMapping.sources)
 
 
 def schema_of(columns: pa.Schema) -> Schema:
     """Return columns of kinds that our tables have in Iceberg's form, numbered from 1 on."""
     return Schema(
         *(
-            NestedField(number, field.name, _kind(field.type), required=not field.nullable)
+            NestedField(number, field.name, iceberg_type(field.type), required=not field.nullable)
             for number, field in enumerate(columns, start=1)
         )
     )
-
-
-def _kind(arrow: pa.DataType) -> IcebergType:
-    return DecimalType(arrow.precision, arrow.scale) if pa.types.is_decimal(arrow) else _KINDS[str(arrow)]
 
 
 SCHEMA = schema_of(COLUMNS)
@@ -110,40 +84,63 @@ def loaded_or_made(
             return catalog.load_table(identifier)
 
 
-def add_columns(table: Table, mapping: ColumnMapping | None) -> None:
-    """Add the typed columns that a table lacks. Raises LakeError if it has another column of such a name, and what the catalog
-    raises."""
+def add_columns(table: Table, mapping: ColumnMapping | None, *, anew: bool = False) -> None:
+    """Add the typed columns that a table lacks. `anew`: its rows are all written again if the mapping changes.
+
+    Raises LakeError if it has another column of such a name, and what the catalog raises.
+    """
+    if mapping is None:
+        return
     for left in range(TRIES, 0, -1):
-        missing = _missing(table, mapping)
-        if not missing:
+        added = _added(table, mapping, anew=anew)
+        if not added:
             return
         try:
             with table.update_schema() as update:
-                for field in missing:
-                    update.add_column(field.name, _kind(field.type))
+                for field, doc in added:
+                    if field.name in table.schema().column_names:
+                        update.update_column(field.name, doc=doc)
+                    else:
+                        update.add_column(field.name, iceberg_type(field.type), doc=doc)
         except CommitFailedException:  # others have written to the table: another run may have added them
             if left == 1:
                 raise
             table.refresh()
 
 
-def _missing(table: Table, mapping: ColumnMapping | None) -> list[pa.Field]:
-    """Return the typed columns that a table lacks. Raises LakeError if it has another column of such a name.
+def _added(table: Table, mapping: ColumnMapping, *, anew: bool) -> list[tuple[pa.Field, str]]:
+    """Return the typed columns that a table lacks, or has for another source, with their sources.
 
-    Most engines ignore capitals, and could read neither of two columns whose names differ only in these.
+    Each column's doc says what it shows. Where old rows stay, a column that shows something else would mix the two. Most engines
+    ignore capitals, and could read neither of two columns whose names differ only in these. Raises LakeError.
     """
-    found, missing = {each.name.casefold(): each for each in table.schema().fields}, list[pa.Field]()
+    found, added = {each.name.casefold(): each for each in table.schema().fields}, list[tuple[pa.Field, str]]()
+    name, sources = ".".join(table.name()), {UNREAD: "typed columns that could not be read", **mapping.sources}
     for wanted in fields_of(mapping):
-        there = found.get(wanted.name.casefold())
+        there, source = found.get(wanted.name.casefold()), sources[wanted.name]
         if there is None:
-            missing.append(wanted)
-        elif (there.name, there.field_type) != (wanted.name, _kind(wanted.type)):
+            added.append((wanted, source))
+            continue
+        if there.name != wanted.name or there.required or type_within(wanted.type, there.field_type) is None:
             raise LakeError(
-                f"table {'.'.join(table.name())}: typed column {wanted.name} should be {_kind(wanted.type)}, and the table has "
-                f"{there.name} of type {there.field_type}",
-                "Give the column another name in the peer's mapping (`peers set ID lake.columns=…`), or rename the table's",
+                f"table {name}: typed column {wanted.name} should be {iceberg_type(wanted.type)}, and the table has "
+                f"{there.name} of type {there.field_type}{', which is required' if there.required else ''}",
+                "Give the column another name in the peer's mapping (`peers set ID lake.columns=@FILE`), or drop the table's",
             )
-    return missing
+        if (there.doc or "").startswith(SOURCE) and there.doc != source:
+            if not anew:
+                raise LakeError(
+                    f"table {name}: typed column {wanted.name} should show {source}, and has values of "
+                    f"{one_line(str(there.doc), MAX_SHOWN_CHARS)}",
+                    "Give the column another name in the peer's mapping (`peers set ID lake.columns=@FILE`), or drop the table's",
+                )
+            added.append((wanted, source))
+    if len(found) + len(added) > MOST_COLUMNS:
+        raise LakeError(
+            f"table {name} has {len(found):,} columns, and may have {MOST_COLUMNS:,} with the mapping's",
+            "Drop those that nobody needs",
+        )
+    return added
 
 
 def _check(table: Table) -> None:

@@ -10,18 +10,21 @@ were written before that have null in them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.schema import Schema
 
 from walferry.base.kernels.types import Ints
 from walferry.replication.peers.column_mappings import ROW_KEY, UNREAD, Coder, ColumnMapping, KeyPart, MappedColumn
+from walferry.replication.sinks.iceberg.kinds import type_within
 from walferry.replication.sinks.iceberg.typed_values import Bools, Spans, arrow_type, read_values
 
 PUT = "Put"
-BATCH_ROWS = 65_536
+BATCH_ROWS, BATCH_BYTES = 65_536, 16 << 20  # that get their typed columns at once
 
 
 def fields_of(mapping: ColumnMapping | None) -> list[pa.Field]:
@@ -32,22 +35,52 @@ def fields_of(mapping: ColumnMapping | None) -> list[pa.Field]:
     return [*(pa.field(each.name, arrow_type(each.type)) for each in mapped), pa.field(UNREAD, pa.string())]
 
 
-def with_typed(rows: pa.Table, mapping: ColumnMapping) -> tuple[pa.Table, int]:
-    """Return rows of a table of changes, or of a state, with the typed columns, and how many have one that could not be read."""
-    done = [_typed(batch, mapping) for batch in rows.to_batches(BATCH_ROWS)]
-    return pa.Table.from_batches([batch for batch, _ in done]), sum(unread for _, unread in done)
+def row_bytes(mapping: ColumnMapping | None) -> int:
+    """Return the bytes that typed columns add to each row in memory, also where they are null."""
+    return sum(_bytes_of(each.type) for each in fields_of(mapping))
 
 
-def _typed(rows: pa.RecordBatch, mapping: ColumnMapping) -> tuple[pa.RecordBatch, int]:
+def _bytes_of(type_: pa.DataType) -> int:
+    return 5 if pa.types.is_string(type_) or pa.types.is_binary(type_) else type_.bit_width // 8 + 1
+
+
+@dataclass
+class TypedColumns:
+    """Adds typed columns to rows of a table of changes, or of a state, which has them with this schema."""
+
+    mapping: ColumnMapping
+    schema: Schema
+    unread: int = 0  # rows so far of which a typed column could not be read
+
+    def added(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Yield rows with their typed columns, some at a time."""
+        fields = [self._as_there(each) for each in fields_of(self.mapping)]
+        size = max(1, min(BATCH_ROWS, rows.num_rows * BATCH_BYTES // max(1, rows.nbytes)))
+        for batch in rows.to_batches(size):
+            columns, unread = _typed(batch, self.mapping)
+            self.unread += unread
+            for field, values in zip(fields, columns, strict=True):
+                batch = batch.append_column(field, values.cast(field.type))
+            yield batch
+
+    def _as_there(self, field: pa.Field) -> pa.Field:
+        """Return a typed column with the type that it has in the table, which others may have made wider."""
+        there = self.schema.find_field(field.name).field_type
+        return field.with_type(type_within(field.type, there) or field.type)
+
+
+def _typed(rows: pa.RecordBatch, mapping: ColumnMapping) -> tuple[list[pa.Array], int]:
+    """Return the typed columns of rows, and in how many rows some could not be read."""
     count, unread = rows.num_rows, dict[str, Bools]()
     found, lost = _key_columns(rows["row"], mapping.key)
     if lost.any():
         unread[ROW_KEY] = lost
-    is_put = pc.equal(rows["type"], PUT) if "type" in rows.schema.names else pa.repeat(True, count)
-    of_family = {family: pc.equal(rows["family"], pa.scalar(family)) for family in {each.family for each in mapping.columns}}
+    places_of = _places(rows)
     for column in mapping.columns:
-        of_column = pc.and_(of_family[column.family], pc.equal(rows["qualifier"], pa.scalar(column.qualifier)))
-        places = np.flatnonzero(pc.and_(of_column, is_put).to_numpy(zero_copy_only=False))
+        places = places_of(column)
+        if not places.size:
+            found.append(pa.nulls(count, arrow_type(column.type)))
+            continue
         spans = Spans.of(rows["value"].take(pa.array(places)))
         values = read_values(column.type, spans)
         odd = _is_null(values) & (spans.ends > spans.starts)
@@ -56,9 +89,28 @@ def _typed(rows: pa.RecordBatch, mapping: ColumnMapping) -> tuple[pa.RecordBatch
             unread[column.name][places[odd]] = True
         found.append(_spread(values, places, count))
     names = _names(unread, count)
-    for field, values in zip(fields_of(mapping), [*found, names], strict=True):
-        rows = rows.append_column(field, values)
-    return rows, count - names.null_count
+    return [*found, names], count - names.null_count
+
+
+def _places(rows: pa.RecordBatch) -> Callable[[MappedColumn], Ints]:
+    """Return a function that returns the places of the puts of a column of HBase, in their order."""
+    families, qualifiers = rows["family"].dictionary_encode(), rows["qualifier"].dictionary_encode()
+    family_of = {family: number for number, family in enumerate(families.dictionary.to_pylist())}
+    qualifier_of = {qualifier: number for number, qualifier in enumerate(qualifiers.dictionary.to_pylist())}
+    numbers = families.indices.to_numpy().astype(np.int64) * len(qualifier_of) + qualifiers.indices.to_numpy()
+    if "type" in rows.schema.names:
+        numbers[~pc.equal(rows["type"], PUT).to_numpy(zero_copy_only=False)] = -1
+    order = np.argsort(numbers, kind="stable")
+    in_order = numbers[order]
+
+    def places(column: MappedColumn) -> Ints:
+        family, qualifier = family_of.get(column.family), qualifier_of.get(column.qualifier)
+        if family is None or qualifier is None:
+            return order[:0]
+        number = family * len(qualifier_of) + qualifier
+        return order[np.searchsorted(in_order, number) : np.searchsorted(in_order, number, side="right")]
+
+    return places
 
 
 def _is_null(values: pa.Array) -> Bools:
@@ -68,9 +120,7 @@ def _is_null(values: pa.Array) -> Bools:
 
 def _spread(values: pa.Array, places: Ints, count: int) -> pa.Array:
     """Return an array of `count` with the values at their places, and null elsewhere."""
-    of = np.full(count, -1, np.int64)
-    of[places] = np.arange(len(places))
-    return values.take(pa.array(of, mask=of < 0))
+    return pc.scatter(values, pa.array(places), max_index=count - 1)
 
 
 def _names(unread: Mapping[str, Bools], count: int) -> pa.Array:
@@ -87,14 +137,14 @@ def _key_columns(rows: pa.Array, key: tuple[KeyPart, ...]) -> tuple[list[pa.Arra
     at, sound = whole.starts, np.ones(len(rows), np.bool_)
     if not key:
         return [], ~sound
-    zeros = np.flatnonzero(whole.data == 0)
+    zeros = whole.zeros() if any(part.type.size is None for part in key[:-1]) else whole.starts[:0]
     for number, part in enumerate(key):
         size = part.type.size
         if size is not None:
             end = np.minimum(at + size, whole.ends)
         else:
             end = whole.ends if number == len(key) - 1 else np.minimum(_next(zeros, at), whole.ends)
-        values = read_values(part.type, Spans(whole.data, at, end))
+        values = read_values(part.type, whole.of_each(at, end))
         may_be_empty = size is None or part.type.coder is Coder.PHOENIX  # which leaves out null at the end of a row key
         sound &= ~_is_null(values) | ((end == at) & may_be_empty)
         found.append(values)

@@ -52,18 +52,29 @@ _ZERO, _END_OF_NEGATIVE = 0x80, 102
 
 @dataclass(frozen=True)
 class Spans:
-    """Values in a buffer: each one's first byte, and the one behind its last."""
+    """Values in a buffer, one behind the other: each one's first byte, and the one behind its last."""
 
     data: npt.NDArray[np.uint8]
     starts: Ints
     ends: Ints
+    values: pa.Array | None = None  # the same, if it is there
 
     @classmethod
     def of(cls, values: pa.Array) -> Spans:
         """Return where the values of an array of binary lie."""
         _, offsets, data = values.buffers()
         borders = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
-        return cls(np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8), borders[:-1], borders[1:])
+        first, last = (int(borders[0]), int(borders[-1])) if len(borders) else (0, 0)
+        whole = np.frombuffer(data, np.uint8)[first:last] if data is not None else np.zeros(0, np.uint8)
+        return cls(whole, borders[:-1] - first, borders[1:] - first, values)
+
+    def of_each(self, starts: Ints, ends: Ints) -> Spans:
+        """Return a part of each value."""
+        return Spans(self.data, starts, ends)
+
+    def zeros(self) -> Ints:
+        """Return where bytes 0 are."""
+        return np.flatnonzero(self.data == 0)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -78,10 +89,14 @@ class Spans:
 
     def as_array(self) -> pa.Array:
         """Return the values as an array of binary."""
-        lengths = self.ends - self.starts
-        borders = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.repeat(self.starts - borders[:-1], lengths) + np.arange(borders[-1])
-        buffers = [None, pa.py_buffer(borders.astype(np.int32).tobytes()), pa.py_buffer(self.data[places].tobytes())]
+        if self.values is not None:
+            return self.values
+        inside = np.zeros(len(self.data) + 1, np.int8)  # 1 where a value begins, -1 behind one
+        np.add.at(inside, self.starts, 1)
+        np.add.at(inside, self.ends, -1)
+        wanted = np.cumsum(inside[:-1], dtype=np.int8).astype(np.bool_)
+        borders = np.concatenate([[0], np.cumsum(self.ends - self.starts)]).astype(np.int32)
+        buffers = [None, pa.py_buffer(borders.tobytes()), pa.py_buffer(self.data[wanted].tobytes())]
         return pa.BinaryArray.from_buffers(pa.binary(), len(self), buffers)
 
 
@@ -165,18 +180,19 @@ def _text(value: bytes | None) -> str | None:
 
 def _decimals(read: Callable[[bytes], tuple[int, int]], type_: ValueType, spans: Spans) -> pa.Array:
     """Read decimals. `read` returns the unscaled number and the scale of one. Raises ValueError."""
-    most, numbers, fit = 10**type_.precision, list[bytes](), np.zeros(len(spans), np.bool_)
-    for place, (start, end) in enumerate(zip(spans.starts.tolist(), spans.ends.tolist(), strict=True)):
+    most, lengths = 10**type_.precision, spans.ends - spans.starts
+    possible = (lengths > 0) & (lengths <= MOST_DECIMAL_BYTES) if type_.size is None else lengths == type_.size
+    found, fit = bytearray(16 * len(spans)), np.zeros(len(spans), np.bool_)
+    for place in np.flatnonzero(possible & (lengths <= MOST_DECIMAL_BYTES)).tolist():
         try:
-            if not 0 < end - start <= MOST_DECIMAL_BYTES or (type_.size is not None and end - start != type_.size):
-                raise ValueError("it is empty, or very long")
-            number = _scaled(*read(spans.data[start:end].tobytes()), type_.scale)
-            fit[place] = abs(number) < most
+            number = _scaled(*read(spans.data[spans.starts[place] : spans.ends[place]].tobytes()), type_.scale)
         except ValueError:
-            number = 0
-        numbers.append((number if fit[place] else 0).to_bytes(16, "little", signed=True))
+            continue
+        if abs(number) < most:
+            fit[place] = True
+            found[16 * place : 16 * place + 16] = number.to_bytes(16, "little", signed=True)
     validity = pa.py_buffer(np.packbits(fit, bitorder="little").tobytes())
-    return pa.Array.from_buffers(arrow_type(type_), len(spans), [validity, pa.py_buffer(b"".join(numbers))])
+    return pa.Array.from_buffers(arrow_type(type_), len(spans), [validity, pa.py_buffer(bytes(found))])
 
 
 def _scaled(number: int, scale: int, wanted: int) -> int:

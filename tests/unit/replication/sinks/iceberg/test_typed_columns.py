@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json
 import struct
+import tracemalloc
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import LongType
+from pyiceberg.types import DecimalType, DoubleType, LongType, NestedField, StringType
 
 from tests.unit.hbase.wal.encoder import Cell
-from walferry.replication.peers.column_mappings import ColumnMapping, parse_mappings
-from walferry.replication.sinks.iceberg import typed_columns
-from walferry.replication.sinks.iceberg.commits import Batch, Positions, append
+from walferry.replication.peers.column_mappings import ColumnMapping, ValueType, parse_mappings
+from walferry.replication.sinks.iceberg import tables, typed_columns
+from walferry.replication.sinks.iceberg.commits import Batch, Positions, append, positions_of
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, DataFiles, Target
+from walferry.replication.sinks.iceberg.kinds import iceberg_type
 from walferry.replication.sinks.iceberg.tables import LakeError, add_columns, table_of
+from walferry.replication.sinks.iceberg.typed_columns import TypedColumns
+from walferry.replication.sinks.iceberg.typed_values import Spans, read_values
 
 from .lake import WAL, catalog_in, changes, entry, rows_of
 
@@ -53,14 +60,13 @@ def catalog(tmp_path: Path) -> SqlCatalog:
     return catalog_in(tmp_path)
 
 
-def write(table: Table, mapping: ColumnMapping | None, *cells: Cell) -> list[ChangeFile]:
+def write(table: Table, mapping: ColumnMapping | None, *cells: Cell, seen: Positions = Positions()) -> list[ChangeFile]:  # noqa: B008
     """Write cells of families f and g as a task does, commit them, and return their files."""
     writer = DataFiles({"t": Target.of(table, mapping)})
     for each in changes([entry(*cells, families=(b"f", b"g"))]):
         writer.add(each)
     files = [ChangeFile.from_json(file.to_json()) for file in writer.finish()]
-    seen = Positions()
-    append(table, Batch("peer", "b"), files, seen=seen, moved={WAL.group: (WAL.name, 9999)})
+    append(table, Batch("peer", "b"), files, seen=seen, moved={WAL.group: (WAL.name, 9999 + 2 * len(seen.groups))})
     return files
 
 
@@ -156,6 +162,125 @@ def test_columns_that_no_mapping_has_any_more_stay_empty(catalog: SqlCatalog) ->
     assert typed(table, "customer", "amount") == [(None, None)]
 
 
+def test_a_column_that_was_made_wider_gets_the_values(catalog: SqlCatalog) -> None:
+    columns = {
+        "n": {"cf": "f", "col": "n", "type": "int"}, "x": {"cf": "f", "col": "x", "type": "float"},
+        "d": {"cf": "f", "col": "d", "type": "decimal(5,2)"},
+    }  # fmt: skip
+    mapping = mapping_of(columns)
+    table = table_of(catalog, NAME, mapping)
+    write(table, mapping, cell(b"a", b"f", b"n", struct.pack(">i", 7)))
+    with table.update_schema() as update:
+        for name, wider in (("n", LongType()), ("x", DoubleType()), ("d", DecimalType(20, 2))):
+            update.update_column(name, wider)
+    table = table_of(catalog, NAME, mapping)
+    write(
+        table, mapping, cell(b"b", b"f", b"n", struct.pack(">i", -8)), cell(b"c", b"f", b"x", struct.pack(">f", 0.5)),
+        cell(b"d", b"f", b"d", struct.pack(">i", 1) + b"\x0f"), seen=positions_of(table, "peer"),
+    )  # fmt: skip
+    found = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["row"])
+    assert [(row["n"], row["x"], row["d"]) for row in found] == [
+        (7, None, None), (-8, None, None), (None, 0.5, None), (None, None, Decimal("1.50")),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("qualifier", "kind"), [("b", "double"), ("a", "double"), ("a", "float")])
+def test_a_column_is_not_used_for_values_of_another_source(catalog: SqlCatalog, qualifier: str, kind: str) -> None:
+    """Old rows would have values of one, and new rows those of the other."""
+    table_of(catalog, NAME, MAPPING)
+    coder = "Phoenix" if (qualifier, kind) == ("a", "double") else "PrimitiveType"
+    mapping = mapping_of({"amount": {"cf": "f", "col": qualifier, "type": kind}}, rowkey="key", coder=coder)
+    with pytest.raises(LakeError, match=r"typed column amount should (show|be)"):
+        table_of(catalog, NAME, mapping)
+    table = catalog.load_table(NAME)
+    with table.update_schema() as update:
+        update.delete_column("amount")
+    assert table_of(catalog, NAME, mapping).schema().find_field("amount").doc == mapping.sources["amount"]
+
+
+def test_a_comment_of_somebody_else_is_left_alone(catalog: SqlCatalog) -> None:
+    with table_of(catalog, NAME, MAPPING).update_schema() as update:
+        update.update_column("amount", doc="net")
+    assert table_of(catalog, NAME, MAPPING).schema().find_field("amount").doc == "net"
+
+
+def test_a_table_gets_no_more_columns_than_files_can_have(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_COLUMNS", 18)
+    with pytest.raises(LakeError, match="has 15 columns, and may have 18 with the mapping's"):
+        table_of(catalog, NAME, MAPPING)
+
+
+def test_a_target_has_the_present_columns_only(catalog: SqlCatalog) -> None:
+    one = len(Target.of(table_of(catalog, NAME, MAPPING), MAPPING).metadata)
+    for _ in range(5):
+        with catalog.load_table(NAME).update_schema() as update:
+            update.delete_column("amount")
+        table = table_of(catalog, NAME, MAPPING)
+    assert len(table.metadata.schemas) > 5
+    assert len(Target.of(table, MAPPING).metadata) < one + 100
+    write(table, MAPPING, cell(row(b"ab", 7), b"f", b"a", struct.pack(">d", 2.5)))
+    assert table.scan().to_arrow()["amount"].to_pylist() == [2.5]
+
+
+def test_answers_do_not_grow_with_typed_columns(catalog: SqlCatalog) -> None:
+    mapping = mapping_of({f"c{n}": {"cf": "f", "col": str(n), "type": "int"} for n in range(400)}, rowkey="key")
+    (file,) = write(table_of(catalog, NAME, mapping), mapping, cell(b"a", b"f", b"7", struct.pack(">i", 7)))
+    (plain,) = write(table_of(catalog, ("default", "u_changes")), None, cell(b"a", b"f", b"7", struct.pack(">i", 7)))
+    assert abs(len(file.to_json()) - len(plain.to_json())) < 50
+
+
+def test_only_columns_that_occur_are_read(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def counted(type_: ValueType, spans: Spans) -> Any:
+        read.append(type_.name)
+        return read_values(type_, spans)
+
+    monkeypatch.setattr(typed_columns, "read_values", counted)
+    columns = {f"c{n}": {"cf": "f", "col": str(n), "type": "int"} for n in range(400)}
+    mapping = mapping_of(columns, rowkey="key")
+    write(table_of(catalog, NAME, mapping), mapping, *(cell(b"%d" % n, b"f", b"7", struct.pack(">i", n)) for n in range(9)))
+    assert read == ["int"]
+
+
+@pytest.mark.parametrize("kind", ["string", "binary"])
+def test_large_values_and_row_keys_take_little_more_memory_than_they_have_bytes(kind: str) -> None:
+    size, count = 30_000, 1500
+    columns = {"key": {"cf": "rowkey", "col": "key", "type": kind}, "big": {"cf": "f", "col": "q", "type": kind}}
+    mapping = mapping_of(columns, rowkey="key")
+    data = [b"%05d" % n * (size // 5) for n in range(count)]
+    each = {"row": pa.array(data), "family": pa.array([b"f"] * count), "qualifier": pa.array([b"q"] * count)}
+    type_ = iceberg_type(pa.type_for_alias(kind))
+    schema = Schema(NestedField(1, "key", type_), NestedField(2, "big", type_), NestedField(3, "unread", StringType()))
+    rows, typed = pa.table({**each, "value": pa.array(data)}), TypedColumns(mapping, schema)
+    tracemalloc.start()
+    try:
+        found = [(batch["big"], batch["key"]) for batch in typed.added(rows)]
+        most = tracemalloc.get_traced_memory()[1]  # of Python and numpy
+    finally:
+        tracemalloc.stop()
+    texts = [value if kind == "binary" else value.decode() for value in data]
+    assert (
+        [value for big, _ in found for value in big.to_pylist()]
+        == texts
+        == [key for _, keys in found for key in keys.to_pylist()]
+    )
+    assert most < 4 * typed_columns.BATCH_BYTES < size * count * 2
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_bytes_0_end_parts_of_row_keys_in_each_batch(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(typed_columns, "BATCH_ROWS", size)
+    columns = {name: {"cf": "rowkey", "col": name, "type": "varchar"} for name in "ab"}
+    keys = [b"%s\0%s" % (b"x" * (n % 4), b"y\0"[: n % 3]) for n in range(20)]
+    others = {name: pa.array([b""] * len(keys)) for name in ("family", "qualifier", "value")}
+    rows = pa.table({"row": pa.array(keys), **others}).slice(2)
+    schema = Schema(*(NestedField(n, name, StringType()) for n, name in enumerate(("a", "b", "unread"), 1)))
+    batches = list(TypedColumns(mapping_of(columns, "a:b", "Phoenix"), schema).added(rows))
+    found = [(a, b) for batch in batches for a, b in zip(batch["a"].to_pylist(), batch["b"].to_pylist(), strict=True)]
+    assert found == [tuple(part.decode() or None for part in key.split(b"\0", 1)) for key in keys[2:]]
+
+
 @pytest.mark.parametrize(("name", "there"), [("amount", "amount"), ("amount", "AMOUNT")])
 def test_a_column_of_another_type_or_with_other_capitals_is_refused(catalog: SqlCatalog, name: str, there: str) -> None:
     with table_of(catalog, NAME).update_schema() as update:
@@ -163,6 +288,13 @@ def test_a_column_of_another_type_or_with_other_capitals_is_refused(catalog: Sql
     with pytest.raises(
         LakeError, match=rf"default\.t_changes: typed column {name} should be double, and the table has {there} of type long"
     ):
+        table_of(catalog, NAME, MAPPING)
+
+
+def test_a_column_that_must_not_be_null_is_refused(catalog: SqlCatalog) -> None:
+    with table_of(catalog, NAME).update_schema(allow_incompatible_changes=True) as update:
+        update.add_column("amount", DoubleType(), required=True)
+    with pytest.raises(LakeError, match="the table has amount of type double, which is required"):
         table_of(catalog, NAME, MAPPING)
 
 
