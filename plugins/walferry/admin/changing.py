@@ -117,11 +117,13 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
         admin.session.source.login_at(before.cluster_key, conn_id)
     if lead := meant.get(HFILES_WITH):
         _check_lead(admin, before, lead)
+    names = [name.strip() for name in texts.get(NAMESPACES, "").split(",") if name.strip()]
     if LAKE_COLUMNS in texts:
         mapped = replace(before, config={**before.config, LAKE_COLUMNS.key: texts[LAKE_COLUMNS]})
+        if NAMESPACES in texts:
+            mapped = replace(mapped, namespaces=frozenset(names), replicate_all=not names and not before.table_cfs)
         check_mapped(admin, mapped, allow_missing=allow_missing)
     if NAMESPACES in texts:
-        names = [name.strip() for name in texts[NAMESPACES].split(",") if name.strip()]
         set_tables(admin, peer_id, None, names, allow_missing=allow_missing)
     if texts.keys() - {NAMESPACES}:
         admin.change(peer_id, lambda config: _put(config, texts, meant.get(BANDWIDTH)))

@@ -18,6 +18,7 @@ from itertools import accumulate
 
 RANGE_BYTES = 32 << 20  # of change files to read at once: some ten times as much in memory
 MOST_RANGES = 100  # of a window, and of a task: each writes some three files, whose figures are in the task's answer
+CELL_BYTES = 80  # of a state's row in memory, about, without typed columns
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,15 @@ def ranges_of(
     return found
 
 
+def most_ranges(more_bytes: int) -> int:
+    """Return how many ranges a task may have at most, if typed columns add so many bytes to each row, and so make more files."""
+    return max(1, MOST_RANGES * CELL_BYTES // (CELL_BYTES + more_bytes))
+
+
 def windows_of(
-    ranges: Iterable[Range], changes: Sequence[RowGroup], markers: Sequence[Rows], window_bytes: int = RANGE_BYTES
+    ranges: Iterable[Range], changes: Sequence[RowGroup], markers: Sequence[Rows], most: int, window_bytes: int = RANGE_BYTES
 ) -> list[Window]:
-    """Join ranges to windows with about `window_bytes` to read."""
+    """Join ranges to windows of `most` at most, with about `window_bytes` to read."""
     overlaps, some, size, found = _Overlaps(changes), list[Range](), 0, list[Window]()
 
     def close() -> None:
@@ -107,7 +113,7 @@ def windows_of(
             found.append(Window(tuple(some), tuple(overlaps.within(start, stop)), known))
 
     for each in ranges:
-        if some and (size + each.size > window_bytes or len(some) == MOST_RANGES):
+        if some and (size + each.size > window_bytes or len(some) >= most):
             close()
             some, size = [], 0
         some.append(each)
@@ -196,13 +202,13 @@ def _divided(whole: Range, files: Sequence[Rows], to_read: _Samples, range_bytes
         yield replace(whole, start=start, stop=stop, files=here, size=to_read.size(start, stop), whole=not cuts)
 
 
-def dealt(windows: Iterable[Window], tasks: int) -> list[list[Window]]:
-    """Deal windows out to tasks with about as much to read each, or to more if they have many ranges."""
+def dealt(windows: Iterable[Window], tasks: int, most: int) -> list[list[Window]]:
+    """Deal windows out to tasks with about as much to read each, or to more if they have many ranges: a task has `most`."""
     some = list(windows)
     costs = [sum(1 + each.size for each in window.ranges) for window in some]
     total, spent, parts, count = sum(costs), 0, list[list[Window]](), 0
     for window, cost in zip(some, costs, strict=True):
-        if not parts or spent * tasks >= total * len(parts) or count + len(window.ranges) > MOST_RANGES:
+        if not parts or spent * tasks >= total * len(parts) or count + len(window.ranges) > most:
             parts.append([])
             count = 0
         parts[-1].append(window)

@@ -28,11 +28,12 @@ from walferry.base.texts import one_line
 from walferry.replication.sinks.iceberg.commits import check_copy_ended, other_feeds, positions_of
 from walferry.replication.sinks.iceberg.data_files import ChangeFile, Target
 from walferry.replication.sinks.iceberg.tables import LakeError
+from walferry.replication.sinks.iceberg.typed_columns import row_bytes
 from walferry.shipping.lake.catalog import Lake, identifier, is_file_of
 from walferry.state_tables.change_files import data_files, files_since, valid_through
 from walferry.state_tables.hbase_rules import FamilyRules
 from walferry.state_tables.merging import DELETES, STATE, Footer, Footers, MergeAnswer, MergeTask, merge, read_footers
-from walferry.state_tables.ranges import RowGroup, Rows, Window, by_files, dealt, ranges_of, windows_of
+from walferry.state_tables.ranges import RowGroup, Rows, Window, by_files, dealt, most_ranges, ranges_of, windows_of
 from walferry.state_tables.tables import Merged, StateTables, rows_of
 
 TASKS_A_CORE = 4
@@ -86,6 +87,7 @@ class TableMerge:
     def _round(self) -> tuple[StateOutcome, bool]:
         """Merge the changes of some batches. Returns what was done, and whether these were the last ones."""
         self._check_changes()
+        self.lake.make(self.name)  # a mapping that the changes refuse does not change the state
         self.mapping = self.lake.mappings.get(self.name)
         self.tables = StateTables.opened(self.lake.catalog, self.name, self.mapping)
         merged, now = self.tables.merged, int(time.time() * 1000)
@@ -109,8 +111,9 @@ class TableMerge:
             [(file.file_path, rows_of(file, self.tables.deletes)) for file in data_files(self.tables.deletes)],
             families, now, due,
         )  # fmt: skip
-        windows = self._windows(changes, plan, [rows_of(file, self.tables.state) for file in files])
-        tasks = [plan.task(each) for each in dealt(windows, max(1, self.on.cores * TASKS_A_CORE))]
+        most, wanted = most_ranges(row_bytes(self.mapping)), max(1, self.on.cores * TASKS_A_CORE)
+        windows = self._windows(changes, plan, [rows_of(file, self.tables.state) for file in files], most, wanted)
+        tasks = [plan.task(each) for each in dealt(windows, wanted, most)]
         answers = self._answers(changes, tasks)
         snapshot = new.snapshot if new is not None else merged.snapshot if merged is not None else 0
         noted = Merged(str(changes.metadata.table_uuid), snapshot, families, columns, left)
@@ -137,8 +140,8 @@ class TableMerge:
             size += files[number].size
         return frozenset(found), ""
 
-    def _windows(self, changes: Table, plan: _Plan, files: Sequence[Rows]) -> list[Window]:
-        """Divide the rows that are to be merged. Raises LakeError, BackendFailed."""
+    def _windows(self, changes: Table, plan: _Plan, files: Sequence[Rows], most: int, tasks: int) -> list[Window]:
+        """Divide the rows that are to be merged, for so many tasks with `most` ranges each. Raises LakeError, BackendFailed."""
         footers, markers = self._footers(changes, plan.change_files), [rows for _, rows in plan.marker_files]
         groups = [replace(group, file=number) for number, footer in enumerate(footers) for group in footer.groups]
         samples = [sample for footer in footers for sample in footer.samples]
@@ -146,7 +149,9 @@ class TableMerge:
         mixed = [number for each in by_files(files) if len(each.files) > 1 for number in each.files]
         of_state = self._footers(self.tables.state, [plan.state_files[number] for number in mixed])
         samples += [sample for footer in of_state for sample in footer.samples]
-        return windows_of(ranges_of(files, groups, samples, markers, plan.due), groups, markers)
+        ranges = ranges_of(files, groups, samples, markers, plan.due)
+        # A window is one task's. Files that are only written again have nothing to read in change files.
+        return windows_of(ranges, groups, markers, max(1, min(most, -(-len(ranges) // tasks))))
 
     def _check_changes(self) -> None:
         """Raise LakeError unless there is a table of changes: none is to be made here."""

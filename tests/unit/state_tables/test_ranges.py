@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from walferry.state_tables.ranges import (
+    CELL_BYTES,
     MOST_RANGES,
     Range,
     RowGroup,
@@ -16,6 +18,7 @@ from walferry.state_tables.ranges import (
     by_files,
     dealt,
     may_have,
+    most_ranges,
     ranges_of,
     windows_of,
 )
@@ -49,7 +52,7 @@ def test_a_row_is_in_one_range_with_all_files_that_may_have_it(
 ) -> None:
     new = [RowGroup(number, 0, 1, rows) for number, rows in enumerate(changes)]
     ranges = ranges_of(files, new, samples, markers, due, size)
-    windows = windows_of(ranges, new, markers, size)
+    windows = windows_of(ranges, new, markers, MOST_RANGES, size)
     assert [each for window in windows for each in window.ranges] == ranges
     of_row = {number for number, rows in enumerate(files) if may_have(rows, row, row + b"\0")}
     changed = {group.file for group in new if may_have(group.rows, row, row + b"\0")}
@@ -98,16 +101,24 @@ def test_a_range_with_much_to_read_is_divided_where_the_rows_are() -> None:
 def test_small_ranges_are_read_together() -> None:
     files = [Rows(b"%02d" % n, b"%02d" % n, 10) for n in range(50)]
     groups = [RowGroup(0, 0, 1, Rows(b"00", b"99", 100))]
-    (window,) = windows_of(ranges_of(files, groups, [Sample(b"00", 100)], range_bytes=1000), groups, [], 1000)
+    (window,) = windows_of(ranges_of(files, groups, [Sample(b"00", 100)], range_bytes=1000), groups, [], MOST_RANGES, 1000)
     assert len(window.ranges) == 50
     assert len(window.changes) == 1
+
+
+@pytest.mark.parametrize(("columns", "ranges"), [(0, 100), (20, 28), (200, 3), (500, 1)])
+def test_an_answer_stays_small_however_many_typed_columns_make_the_files_smaller(columns: int, ranges: int) -> None:
+    more = 10 * columns
+    assert most_ranges(more) == ranges
+    files_a_range = 3 * (CELL_BYTES + more) / CELL_BYTES
+    assert ranges * files_a_range <= 3 * MOST_RANGES or ranges == 1
 
 
 @given(st.lists(st.integers(0, 50), max_size=300), st.integers(1, 8), st.integers(1, 100))
 def test_windows_are_dealt_out_in_their_order_and_none_is_left(sizes: list[int], tasks: int, size: int) -> None:
     ranges = [Range(b"%03d" % n, b"%03d" % (n + 1), (), each) for n, each in enumerate(sizes)]
-    windows = windows_of(ranges, [], [], size)
-    parts = dealt(windows, tasks)
+    windows = windows_of(ranges, [], [], MOST_RANGES, size)
+    parts = dealt(windows, tasks, MOST_RANGES)
     assert [each for part in parts for window in part for each in window.ranges] == ranges
     assert all(parts)
     assert all(sum(len(window.ranges) for window in part) <= MOST_RANGES for part in parts)

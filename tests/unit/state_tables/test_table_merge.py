@@ -611,8 +611,9 @@ def test_a_typed_column_of_the_state_that_others_change_comes_back_whole(t: InLa
 def test_a_typed_column_of_the_state_may_show_something_else_from_then_on(t: InLake) -> None:
     t.feed(put(b"r", b"\0\0\0\7"), put(b"s", b"\0\0\0\x08", qualifier=b"p"))
     t.merge()
-    for qualifier, wanted in (("q", [7, None]), ("p", [None, 8])):
-        given = {"table": {"name": "t"}, "rowkey": "key", "columns": {"n": {"cf": "f", "col": qualifier, "type": "int"}}}
+    ids: list[int] = []
+    for qualifier, type_, wanted in (("q", "int", [7, None]), ("p", "int", [None, 8]), ("q", "string", ["\0\0\0\7", None])):
+        given = {"table": {"name": "t"}, "rowkey": "key", "columns": {"n": {"cf": "f", "col": qualifier, "type": type_}}}
         t.lake = replace(t.lake, mappings=parse_mappings(json.dumps(given)))
         if "n" in (of_changes := t.lake.catalog.load_table(("default", "t_changes"))).schema().column_names:
             with of_changes.update_schema() as update:
@@ -620,6 +621,40 @@ def test_a_typed_column_of_the_state_may_show_something_else_from_then_on(t: InL
         t.merge()
         found = sorted(t.tables.state.scan().to_arrow().to_pylist(), key=lambda row: row["row"])
         assert [row["n"] for row in found] == wanted
+        ids.append(t.tables.state.schema().find_field("n").field_id)
+    assert len({*ids}) == 3, "files that are not written anew yet show no values of the other cell"
+
+
+def test_files_that_are_only_written_anew_are_dealt_out_to_all_tasks(t: InLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging._parts, "__defaults__", (1500,))
+    t.feed(*(put(b"r%03d" % n, b"%04d" % n) for n in range(300)))
+    t.merge()
+    assert len(list(t.tables.state.scan().plan_files())) > 6
+    tasks: list[int] = []
+
+    def counted(self: TableMerge, changes: Any, some: Sequence[Any]) -> Any:
+        tasks.append(len(some))
+        return answers(self, changes, some)
+
+    answers = TableMerge._answers
+    monkeypatch.setattr(TableMerge, "_answers", counted)
+    mapped(t, "int")
+    t.merge()
+    assert tasks[0] > 3
+
+
+def test_a_mapping_that_the_changes_refuse_does_not_change_the_state(t: InLake) -> None:
+    t.feed(put(b"r", b"\0\0\0\7"))
+    mapped(t, "int")
+    t.merge()
+    before = t.tables.state.metadata
+    given = {"table": {"name": "t"}, "rowkey": "key", "columns": {"as_int": {"cf": "f", "col": "other", "type": "int"}}}
+    t.lake = replace(t.lake, mappings=parse_mappings(json.dumps(given)))
+    with pytest.raises(LakeError, match="typed column as_int should show HBase: f:other"):
+        t.lake.make("t")
+    with pytest.raises(LakeError, match="typed column as_int should show HBase: f:other"):
+        t.merge()
+    assert t.tables.state.metadata == before
 
 
 def test_a_large_state_is_written_anew_in_several_commits_and_goes_on_where_it_was(

@@ -236,6 +236,7 @@ class _Batch:
         try:
             check_queues_complete(self.session, self.peer.id)
             found: frozenset[WalName] = looked_for(self.session, lambda: queued_names(self.session, self.peer.id), operator.or_)
+            check_queues_complete(self.session, self.peer.id)  # a server may have died in between
             return found
         except WalferryError as error:
             log.info("positions of WAL groups that are gone stay in the lake: %s", error)

@@ -90,8 +90,8 @@ class ChangeFile(Record):
             table, file.file_path, file.partition[0] if len(file.partition) else None, file.record_count, file.file_size_in_bytes,
             {name: {str(key): value for key, value in getattr(file, name).items() if key in columns} for name in _COUNTS},
             {
-                name: {str(key): base64.b64encode(value).decode() for key, value in getattr(file, name).items()}
-                for name in _BOUNDS
+                name: {str(key): base64.b64encode(value).decode() for key, value in getattr(file, name).items() if key in columns}
+                for name in _BOUNDS  # whoever has a column's bounds believes that its counts are there, too
             },
             tuple(file.split_offsets or ()),
         )  # fmt: skip

@@ -98,10 +98,9 @@ def add_columns(table: Table, mapping: ColumnMapping | None, *, anew: bool = Fal
         try:
             with table.update_schema() as update:
                 for field, doc in added:
-                    if field.name in table.schema().column_names:
-                        update.update_column(field.name, doc=doc)
-                    else:
-                        update.add_column(field.name, iceberg_type(field.type), doc=doc)
+                    if field.name in table.schema().column_names:  # for another source: old files show null from now on
+                        update.delete_column(field.name)
+                    update.add_column(field.name, iceberg_type(field.type), doc=doc)
         except CommitFailedException:  # others have written to the table: another run may have added them
             if left == 1:
                 raise
@@ -118,7 +117,8 @@ def _added(table: Table, mapping: ColumnMapping, *, anew: bool) -> list[tuple[pa
     name, sources = ".".join(table.name()), {UNREAD: "typed columns that could not be read", **mapping.sources}
     for wanted in fields_of(mapping):
         there, source = found.get(wanted.name.casefold()), sources[wanted.name]
-        if there is None:
+        another = (there.doc or "").startswith(SOURCE) and there.doc != source if there is not None else False
+        if there is None or (anew and another and there.name == wanted.name):
             added.append((wanted, source))
             continue
         if there.name != wanted.name or there.required or type_within(wanted.type, there.field_type) is None:
@@ -127,15 +127,13 @@ def _added(table: Table, mapping: ColumnMapping, *, anew: bool) -> list[tuple[pa
                 f"{there.name} of type {there.field_type}{', which is required' if there.required else ''}",
                 "Give the column another name in the peer's mapping (`peers set ID lake.columns=@FILE`), or drop the table's",
             )
-        if (there.doc or "").startswith(SOURCE) and there.doc != source:
-            if not anew:
-                raise LakeError(
-                    f"table {name}: typed column {wanted.name} should show {source}, and has values of "
-                    f"{one_line(str(there.doc), MAX_SHOWN_CHARS)}",
-                    "Give the column another name in the peer's mapping (`peers set ID lake.columns=@FILE`), or drop the table's",
-                )
-            added.append((wanted, source))
-    if len(found) + len(added) > MOST_COLUMNS:
+        if another:
+            raise LakeError(
+                f"table {name}: typed column {wanted.name} should show {source}, and has values of "
+                f"{one_line(str(there.doc), MAX_SHOWN_CHARS)}",
+                "Give the column another name in the peer's mapping (`peers set ID lake.columns=@FILE`), or drop the table's",
+            )
+    if len(found) + sum(field.name.casefold() not in found for field, _ in added) > MOST_COLUMNS:
         raise LakeError(
             f"table {name} has {len(found):,} columns, and may have {MOST_COLUMNS:,} with the mapping's",
             "Drop those that nobody needs",

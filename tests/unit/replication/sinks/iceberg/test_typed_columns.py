@@ -229,6 +229,18 @@ def test_answers_do_not_grow_with_typed_columns(catalog: SqlCatalog) -> None:
     assert abs(len(file.to_json()) - len(plain.to_json())) < 50
 
 
+def test_a_file_has_no_bounds_of_a_column_without_its_counts(catalog: SqlCatalog) -> None:
+    """An engine would take it for a column without null."""
+    table = table_of(catalog, NAME, MAPPING)
+    with table.transaction() as transaction:
+        transaction.set_properties({"write.metadata.metrics.column.amount": "full"})
+    table = table_of(catalog, NAME, MAPPING)
+    (file,) = write(table, MAPPING, cell(b"a", b"f", b"a", struct.pack(">d", 7)), cell(b"b", b"f", b"q", b""))
+    column = str(table.schema().find_field("amount").field_id)
+    assert [column in each for each in (*file.bounds.values(), *file.counts.values())] == [False] * 6
+    assert table.scan(row_filter="amount >= 0").to_arrow().num_rows == 1
+
+
 def test_only_columns_that_occur_are_read(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
 
