@@ -133,9 +133,9 @@ def test_edits_of_a_table_that_was_dropped_meanwhile_are_changes_too(fed: Fed, u
 
 
 def test_the_command_creates_ships_and_shows_a_lake_s_peer(
-    fed: Fed, walferry: Callable[..., tuple[int, str, str]], unique: Callable[[str], str]
+    unfed: Fed, walferry: Callable[..., tuple[int, str, str]], unique: Callable[[str], str]
 ) -> None:
-    peer, table = unique("peer"), fed.tables[0]
+    fed, peer, table = unfed, unique("peer"), unfed.tables[0]
     create_it = ("peers", "create", peer, "--lake", CATALOG, "--table-cfs", table)
     try:
         status, out, err = walferry(*create_it)
@@ -145,6 +145,7 @@ def test_the_command_creates_ships_and_shows_a_lake_s_peer(
         for refused, why in (
             (("peers", "create", peer, "--lake", "other", "--table-cfs", table), "exists already"),
             (("peers", "create", "x", "--lake", CATALOG, "--table-cfs", "nowhere"), "there is no table nowhere at the source"),
+            (("peers", "create", "x", "--lake", CATALOG), f"peer {peer} feeds the lake {CATALOG} with edits of {table}, too"),
             (("peers", "create", "x"), "one of --cluster-key, --lake and --kafka is required"),
             (("peers", "set", peer, "sink=hfiles"), f"goes to the lake {CATALOG}, so sink would do nothing"),
             (("peers", "hand-back", peer, "--to", "y"), "to which HBase cannot ship"),
@@ -153,6 +154,9 @@ def test_the_command_creates_ships_and_shows_a_lake_s_peer(
             status, _, err = walferry(*refused)
             assert status != 0
             assert why in err
+        other = ("peers", "create", unique("peer"), "--lake", CATALOG, "--table-cfs", fed.tables[1])
+        assert walferry(*other)[0] == 0
+        assert walferry("peers", "remove", other[2])[0] == 0
         fed.sides.source.write(table, [put("r", {"f:a": b"v"})])
         assert "its edits go to the lake" in walferry("ship", peer, "--sink", "direct")[2]
         status, _, err = walferry("ship", peer)

@@ -15,9 +15,11 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.rpc import master
+from walferry.hbase.rpc.connection import Connection
 from walferry.replication.filters.rules import PeerTables
 from walferry.replication.peers.reading import DISABLED, Peer, peer_cluster_of
 from walferry.replication.sinks.of_peer import target_answers
+from walferry.replication.source.peers import peer_ids, read_peers
 
 CONNECT_SECONDS = 10.0  # a command at a terminal does not wait longer for a peer cluster's ZooKeeper
 MAX_REPORTED = 20
@@ -91,15 +93,40 @@ def check_mapped(admin: PeerAdmin, peer: Peer, *, allow_missing: bool) -> None:
 
 
 def _problems_of_source(admin: PeerAdmin, wanted: Wanted) -> list[str]:
+    tables = {table: tuple(families) for table, families in wanted.table_cfs.items()}
+    peer = Peer(
+        wanted.id, wanted.cluster_key, DISABLED, wanted.goes_to, replicate_all=wanted.all,
+        namespaces=frozenset(wanted.namespaces), table_cfs=tables or None,
+    )  # fmt: skip
     with admin.master() as source:
         problems = missing_at_source(source, wanted.namespaces, wanted.table_cfs)[:MAX_REPORTED]
-    tables = {table: tuple(families) for table, families in wanted.table_cfs.items()}
-    peer = Peer(wanted.id, wanted.cluster_key, DISABLED, wanted.goes_to, table_cfs=tables or None)
+        problems += _fed_twice(admin, source, peer)[:MAX_REPORTED]
     if not problems and peer.kafka:
         try:
             target_answers(peer, admin.session.source)
         except WalferryError as error:
             problems.append(str(error))
+    return problems
+
+
+def _fed_twice(admin: PeerAdmin, source: Connection, peer: Peer) -> list[str]:
+    """Return which tables of a lake another peer feeds, too. Raises RpcError, StorageError."""
+    if not peer.lake or not peer_ids(admin.session):  # the cluster may never have had a peer
+        return []
+    found = read_peers(admin.session).peers
+    others = [each for each in found if each.managed and each.id != peer.id and each.lake == peer.lake]
+    if not others:
+        return []
+    mine, names = PeerTables.of_peer(peer), [name.encode() for name in master.replicated_families(source)]
+    problems = []
+    for other in others:
+        theirs = PeerTables.of_peer(other)
+        if both := sorted(name.decode() for name in names if mine.has(name) and theirs.has(name)):
+            more = f" and {len(both) - 1:,} other tables" if len(both) > 1 else ""
+            problems.append(
+                f"peer {other.id} feeds {peer.target} with edits of {both[0]}{more}, too: they would be there twice, and no "
+                "state could be made of them"
+            )
     return problems
 
 
