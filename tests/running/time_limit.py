@@ -27,7 +27,7 @@ NOT_BEGUN = "not begun: the time for this run of the tests was over"
 
 def skip_if_over(item: pytest.Item) -> None:
     """Skip the test that is about to begin if the time is over."""
-    overtime = OVERTIME_SECONDS if file_of(item.nodeid) in item.config.stash[HAVE_TO_RUN] else 0
+    overtime = OVERTIME_SECONDS if file_of(item.nodeid) in item.config.stash.get(HAVE_TO_RUN, set()) else 0
     if time.time() > float(os.environ.get(ENDS_AT, "inf")) + overtime:
         pytest.skip(NOT_BEGUN)
 

@@ -34,7 +34,7 @@ found = notifications({}, of_source(status, old_wals, 7), status.at_ms / 1000)
 assert measured(status, old_wals) and status.peers, status
 print(*sys.modules)
 """
-HEAVY = {"airflow", "numba", "numpy", "pyarrow", "pyspark"}  # each takes longer to import than the whole look takes
+HEAVY = {"airflow", "pandas", "pyarrow", "pyspark"}  # each takes as long to import as the whole look takes
 
 
 def test_a_look_tells_what_is_wrong_and_records_how_the_peers_stand(
@@ -83,4 +83,4 @@ def test_a_look_imports_nothing_that_takes_long(hbase: HBaseZNodes, source: Sour
         [sys.executable, "-c", ONE_LOOK, text_of(source)], capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}
     )
     assert done.returncode == 0, done.stderr
-    assert HEAVY.isdisjoint(done.stdout.split())
+    assert HEAVY & {*done.stdout.split()} == set()
