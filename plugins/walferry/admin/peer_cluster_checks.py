@@ -55,12 +55,18 @@ def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None
         raise
     except WalferryError as error:
         problems = [f"whether edits can arrive at {wanted.cluster_key} cannot be found out: {error}"]
+    _refuse(
+        problems,
+        "Correct it and try again; with --allow-missing it is done all the same, and edits that have no place at the peer "
+        "cluster wait in the peer's queues",
+        allow_missing=allow_missing,
+    )
+
+
+def _refuse(problems: Sequence[str], advice: str, *, allow_missing: bool) -> None:
+    """Raise Refused if there are problems. With `allow_missing` they are only logged."""
     if problems and not allow_missing:
-        raise Refused(
-            "; ".join(problems),
-            "Correct it and try again; with --allow-missing it is done all the same, and edits that have no place at the peer "
-            "cluster wait in the peer's queues",
-        )
+        raise Refused("; ".join(problems), advice)
     for problem in problems:
         log.warning("%s", problem)
 
@@ -85,11 +91,8 @@ def check_mapped(admin: PeerAdmin, peer: Peer, *, allow_missing: bool) -> None:
     with admin.master() as source:
         problems += [f"the mapping of table {table}: {line}" for table, each in families.items()
                      for line in missing_at_source(source, (), {table: each})]  # fmt: skip
-    if problems and not allow_missing:
-        advice = "Correct the mapping; with --allow-missing it is taken all the same, and such columns stay null"
-        raise Refused("; ".join(problems[:MAX_REPORTED]), advice)
-    for problem in problems[:MAX_REPORTED]:
-        log.warning("%s", problem)
+    advice = "Correct the mapping; with --allow-missing it is taken all the same, and such columns stay null"
+    _refuse(problems[:MAX_REPORTED], advice, allow_missing=allow_missing)
 
 
 def _problems_of_source(admin: PeerAdmin, wanted: Wanted) -> list[str]:

@@ -54,12 +54,16 @@ def files_since(changes: Table, since: int | None, most_bytes: int, most_files: 
 
 def valid_through(changes: Table, snapshot: int) -> str:
     """Return the time up to which a table of changes had all edits by a snapshot, as its feed has noted it; empty if unknown."""
-    each = changes.metadata.snapshot_by_id(snapshot)
+    some = ancestors(changes, changes.metadata.snapshot_by_id(snapshot))
+    return next((found for each in some if each.summary is not None and (found := each.summary.get(VALID_THROUGH))), "")
+
+
+def ancestors(table: Table, each: Snapshot | None) -> Iterator[Snapshot]:
+    """Yield a snapshot, and those before it that have not expired."""
     while each is not None:
-        if each.summary is not None and (found := each.summary.get(VALID_THROUGH)):
-            return found
-        each = changes.metadata.snapshot_by_id(each.parent_snapshot_id) if each.parent_snapshot_id is not None else None
-    return ""
+        yield each
+        parent = each.parent_snapshot_id
+        each = table.metadata.snapshot_by_id(parent) if parent is not None else None
 
 
 def data_files(table: Table) -> Iterator[DataFile]:

@@ -102,7 +102,8 @@ class TableMerge:
         families = self.rules()  # after the files, which then have no cells of a family that is not known yet
         files = list(data_files(self.tables.state))
         columns = self.tables.columns_of(self.mapping)
-        anew, left = self._anew(merged, (families, columns), [rows_of(file, self.tables.state) for file in files])
+        rows = [rows_of(file, self.tables.state) for file in files]
+        anew, left = self._anew(merged, (families, columns), rows)
         due = anew | {number for number, file in enumerate(files) if _has_expired(file, self.tables.state, now)}
         if new is None and not due:
             return StateOutcome(self.name), True
@@ -112,7 +113,7 @@ class TableMerge:
             families, now, due,
         )  # fmt: skip
         most, wanted = most_ranges(row_bytes(self.mapping)), max(1, self.on.cores * TASKS_A_CORE)
-        windows = self._windows(changes, plan, [rows_of(file, self.tables.state) for file in files], most, wanted)
+        windows = self._windows(changes, plan, rows, most, wanted)
         tasks = [plan.task(each) for each in dealt(windows, wanted, most)]
         answers = self._answers(changes, tasks)
         snapshot = new.snapshot if new is not None else merged.snapshot if merged is not None else 0

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -44,7 +44,7 @@ from walferry.replication.sinks.iceberg.data_files import ChangeFile
 from walferry.replication.sinks.iceberg.tables import LakeError, add_columns, loaded_or_made, schema_of
 from walferry.replication.sinks.iceberg.typed_columns import fields_of
 from walferry.shipping.lake.catalog import SUFFIX, identifier, unreadable
-from walferry.state_tables.change_files import is_first
+from walferry.state_tables.change_files import ancestors, is_first
 from walferry.state_tables.hbase_rules import FamilyRules
 from walferry.state_tables.ranges import Rows
 
@@ -243,7 +243,7 @@ def _has(table: Table, commit: str, *, last: bool = False) -> bool:
     """Return whether a table has one of our commits, or has had it before its snapshots expired; as the last one of ours."""
     if not commit:
         return True
-    for each in _ancestors(table):
+    for each in ancestors(table, table.current_snapshot()):
         ours = _commit_of(each)
         if ours == commit:
             return True
@@ -255,17 +255,8 @@ def _has(table: Table, commit: str, *, last: bool = False) -> bool:
 
 def _last_commit(table: Table) -> str:
     """Return the last of our commits that a table has; empty if none is known."""
-    return next((ours for each in _ancestors(table) if (ours := _commit_of(each))), "")
+    return next((ours for each in ancestors(table, table.current_snapshot()) if (ours := _commit_of(each))), "")
 
 
 def _commit_of(snapshot: Snapshot) -> str:
     return (snapshot.summary.get(COMMIT) or "") if snapshot.summary is not None else ""
-
-
-def _ancestors(table: Table) -> Iterator[Snapshot]:
-    """Yield a table's present snapshot, and those before it that have not expired."""
-    each = table.current_snapshot()
-    while each is not None:
-        yield each
-        parent = each.parent_snapshot_id
-        each = table.metadata.snapshot_by_id(parent) if parent is not None else None

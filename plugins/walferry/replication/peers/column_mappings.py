@@ -28,7 +28,7 @@ from typing import Any
 
 from walferry.base.texts import one_line
 from walferry.hbase.binary_text import from_binary_text, to_binary_text
-from walferry.hbase.names import TABLE
+from walferry.hbase.names import TABLE, without_default_namespace
 
 MAX_MAPPINGS_BYTES = 65_536  # HBase keeps them in the peer's configuration
 MOST_COLUMNS = 500  # of a table
@@ -37,12 +37,12 @@ MAX_LENGTH = 32_767  # of a row key
 MAX_NAME_CHARS = 1000  # of a table
 MAX_SHOWN_CHARS = 200
 DEFAULT_NAMESPACE = "default"
+ROW_KEY = "rowkey"  # as the family of a column: it is a part of the row key
 UNREAD = "unread"  # the column that names the typed columns whose values cannot be read
 OWN_NAMES = frozenset({
     "row", "family", "qualifier", "timestamp", "type", "value", "tags", "region", "sequence_id", "write_time", "wal_group", "wal",
-    "offset", "cell", "cluster_ids", "expires", "write_time_day", UNREAD, "rowkey",
+    "offset", "cell", "cluster_ids", "expires", "write_time_day", UNREAD, ROW_KEY,
 })  # fmt: skip
-ROW_KEY = "rowkey"  # as the family of a column: it is a part of the row key
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")  # Iceberg's own begin with _
 _TYPE = re.compile(r"([a-z_]+)(?:\((\d{1,4})(?:,(\d{1,4}))?\))?")
@@ -96,7 +96,7 @@ class ValueType:
     @classmethod
     def parse(cls, coder: Coder, text: str) -> ValueType:
         """Parse a type, in Spark's words or Phoenix's. Raises ValueError."""
-        shown, found = one_line(repr(text), MAX_SHOWN_CHARS), _TYPE.fullmatch("".join(text.lower().split()))
+        shown, found = _shown(text), _TYPE.fullmatch("".join(text.lower().split()))
         name = _OTHER_NAMES[coder].get(found[1], found[1]) if found else ""
         if found is None or name not in _SIZES[coder]:
             raise ValueError(f"the type {shown} is none of {', '.join(_SIZES[coder])}")
@@ -234,7 +234,7 @@ def _table(given: dict[str, Any], where: str) -> tuple[str, Coder]:
     namespace, name = _text(given, "namespace", where, DEFAULT_NAMESPACE), _text(given, "name", where)
     if ":" in namespace + name:
         raise ValueError(f"{where} has name {_shown(name)} and namespace {_shown(namespace)}: neither of the two has a colon")
-    table = name if namespace == DEFAULT_NAMESPACE else f"{namespace}:{name}"
+    table = without_default_namespace(f"{namespace}:{name}")
     if len(table) > MAX_NAME_CHARS or not TABLE.fullmatch(table):
         raise ValueError(f"{where}: {_shown(table)} is no name of a table")
     coder = _text(given, "tableCoder", where, Coder.PRIMITIVE)
